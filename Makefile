@@ -1,0 +1,51 @@
+PYTHON ?= python3
+ARGS ?=
+
+bin := .venv/bin
+pip := $(bin)/python -m pip --disable-pip-version-check install -q -c constraints.txt
+
+.PHONY: help check test lint bench proofs clean
+
+help:
+	@echo 'make check    hold the reference to the specification (installs the base and the suite only)'
+	@echo 'make test     run the tests'
+	@echo 'make lint     check style, types and who imports whom'
+	@echo 'make proofs   run the proofs'
+	@echo 'make bench    measure speeds'
+	@echo 'make clean    remove everything that these make, .venv included'
+	@echo
+	@echo 'ARGS="..." is handed to the command underneath; PYTHON=... chooses the interpreter of .venv'
+	@echo '(3.11 or later; on Debian: apt-get install make python3-venv).'
+
+check: .venv/check.stamp
+	$(bin)/schedspec check reference $(ARGS)
+
+test: .venv/dev.stamp
+	$(bin)/pytest $(ARGS)
+
+lint: .venv/dev.stamp
+	$(bin)/ruff check
+	$(bin)/ruff format --check
+	$(bin)/mypy
+	$(bin)/lint-imports
+
+bench: .venv/dev.stamp
+	$(bin)/python tests/bench/run.py $(ARGS)
+
+proofs: .venv/dev.stamp
+	$(bin)/python -m schedspec.proofs $(ARGS)
+
+clean:
+	rm -rf .venv build dist src/*.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# setuptools comes first, at its pin, and builds without isolation: nothing unpinned is fetched.
+.venv/check.stamp: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(pip) setuptools
+	$(pip) --no-build-isolation -e '.[check]'
+	@touch $@
+
+.venv/dev.stamp: .venv/check.stamp
+	$(pip) --no-build-isolation -e '.[dev]'
+	@touch $@

@@ -1,0 +1,364 @@
+"""The compiled reading: terms as Python source, all conjuncts of an event in one function.
+
+Total maps live as attributes of one record per key, sets as Python sets, updated in place.  For each event there
+is a function of its fields, and one of columns of fields that checks many in a row (the entries of a step).  A
+guard that fails appends (number of the conjunct, row) to `world.failed`; effects are applied all the same.
+What a guard was worth counts in `world.exercised`: an implication counts only when its condition held.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from .registry import Conjunct, Registry
+from .terms import Sort, State, Term, walk
+
+_BINARY = {"add": "+", "sub": "-", "mul": "*", "eq": "==", "le": "<=", "lt": "<", "and": "and", "or": "or"}
+
+
+class Records(dict[Any, Any]):
+    """One record per key, made with defaults when it is first asked for."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        super().__init__()
+        self.make = make
+
+    def __missing__(self, key: Any) -> Any:
+        record = self[key] = self.make()
+        return record
+
+
+class World:
+    """A state of the relation: scalars and sets as attributes, records per key sort, what failed, what counted."""
+
+    failed: list[tuple[int, int]]
+    exercised: list[int]
+
+    def __init__(self, state: type[State], conjuncts: int) -> None:
+        self.failed = []
+        self.events: Counter[str] = Counter()
+        self.exercised = [0] * conjuncts
+        fields: dict[str, dict[str, Sort]] = {}
+        for name, sort in state.sorts.items():
+            if sort.name == "Map":
+                fields.setdefault(sort.args[0].name, {})[name] = sort.args[1]
+            else:
+                setattr(self, name, _zero(sort))
+        for key, columns in fields.items():
+            record = attrs.make_class(
+                f"{key}Record",
+                {name: attrs.field(default=_default(sort)) for name, sort in columns.items()},
+                slots=True,
+                eq=False,
+            )
+            setattr(self, key, Records(record))
+
+
+def _zero(sort: Sort) -> Any:
+    return {"Int": 0, "Bool": False, "Set": set()}.get(sort.name)
+
+
+def _default(sort: Sort) -> Any:
+    return attrs.Factory(set) if sort.name == "Set" else _zero(sort)
+
+
+@attrs.frozen
+class Program:
+    """Functions over a `World`: `one[event](world, *fields)` and `many[event](world, *columns)`; `source` is
+    what was compiled; `holds[name](world)` evaluates an invariant."""
+
+    registry: Registry
+    active: frozenset[str]
+    one: Mapping[str, Callable[..., None]]
+    many: Mapping[str, Callable[..., None]]
+    holds: Mapping[str, Callable[[World], bool]]
+    source: str
+
+    def world(self) -> World:
+        return World(self.registry.state, len(self.registry.conjuncts))
+
+
+def compile_program(
+    registry: Registry, active: Callable[[Conjunct], bool] = lambda conjunct: True, dropped: str | None = None
+) -> Program:
+    """The guards that are active, and all effects; `dropped` leaves one conjunct out (to see what pins it)."""
+    numbers = {c.name: n for n, c in enumerate(registry.conjuncts)}
+    sources = []
+    for event in registry.events:
+        guards = [c for c in registry.guards(event) if active(c) and c.name != dropped]
+        effects = [c for c in registry.effects(event).values() if c.name != dropped]
+        for columns in (False, True):
+            sources.append(_Function(registry, event, guards, effects, numbers, columns).source())
+    invariants = registry.of_kind("invariant")
+    sources += [f"def holds_{numbers[c.name]}(W):\n    return {_Expressions({}).text(c.term)}\n" for c in invariants]
+    text = "\n\n".join(sources)
+    space: dict[str, Any] = {}
+    exec(compile(text, "<compiled rules>", "exec"), space)
+    return Program(
+        registry,
+        frozenset(c.name for c in registry.conjuncts if active(c)),
+        {event: space[f"one_{event}"] for event in registry.events},
+        {event: space[f"many_{event}"] for event in registry.events},
+        {c.name: space[f"holds_{numbers[c.name]}"] for c in invariants},
+        text,
+    )
+
+
+class _Expressions:
+    """Python text of terms.  `names` maps what has been given a local name already."""
+
+    def __init__(self, names: Mapping[tuple[Any, ...], str]) -> None:
+        self.names = names
+
+    def text(self, term: Term) -> str:
+        name = self.names.get(term.key())
+        return name if name is not None else self._text(term)
+
+    def _text(self, term: Term) -> str:
+        op, args = term.op, term.args
+        if op == "const":
+            return repr(args[0])
+        if op == "state":
+            return f"W.{args[0]}"
+        if op in ("field", "bound"):
+            return f"e_{args[0]}"
+        if op == "select":
+            return self._select(*args)
+        if op in _BINARY:
+            return f"({self.text(args[0])} {_BINARY[op]} {self.text(args[1])})"
+        if op == "not":
+            return f"(not {self.text(args[0])})"
+        if op == "implies":
+            return f"(not {self.text(args[0])} or {self.text(args[1])})"
+        if op == "ite":
+            return f"({self.text(args[1])} if {self.text(args[0])} else {self.text(args[2])})"
+        if op == "has":
+            return f"({self.text(args[1])} in {self.text(args[0])})"
+        if op == "empty":
+            return "set()"
+        if op in ("with", "without"):
+            sign = "|" if op == "with" else "-"
+            return f"({self.text(args[0])} {sign} {{{self.text(args[1])}}})"
+        if op == "card":
+            return f"len({self.text(args[0])})"
+        if op in ("least", "most"):
+            return self._extreme(op, *args)
+        if op == "forall":
+            kind = args[0].sort.name
+            return f"all({self.text(args[1])} for e_{args[0].args[0]} in list(W.{kind}))"
+        raise AssertionError(f"no compiled form for {op}")
+
+    def record(self, key: Term) -> str:
+        name = self.names.get(("record", *key.key()))
+        return name if name is not None else f"W.{key.sort.name}[{self.text(key)}]"
+
+    def _select(self, table: Term, key: Term) -> str:
+        if table.op == "state":
+            return f"{self.record(key)}.{table.args[0]}"
+        return f"{self.text(table)}[{self.text(key)}]"
+
+    def _extreme(self, op: str, values: Term, among: Term, otherwise: Term) -> str:
+        call = "min" if op == "least" else "max"
+        record = f"W.{values.sort.args[0].name}[k].{values.args[0]}"
+        return f"{call}(({record} for k in {self.text(among)}), default={self.text(otherwise)})"
+
+
+class _Function:
+    """Source of one event's function, row by row or over columns."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        event: str,
+        guards: Sequence[Conjunct],
+        effects: Sequence[Conjunct],
+        numbers: Mapping[str, int],
+        columns: bool,
+    ) -> None:
+        self.event = event
+        self.fields = registry.events[event].sorts
+        self.guards = [(numbers[c.name], registry.settled(c)) for c in guards]
+        self.effects = [c.term for c in effects]
+        self.columns = columns
+        self.scalars = self._written_scalars() if columns else []
+        self.names: dict[tuple[Any, ...], str] = {}
+        self.expressions = _Expressions(self.names)
+
+    def source(self) -> str:
+        head, body, tail = self._head(), self._body(), self._tail()
+        kind = "many" if self.columns else "one"
+        fields = list(self.fields)
+        if not self.columns:
+            names = ", ".join(f"e_{field}" for field in fields)
+            lines = [f"def {kind}_{self.event}(W, {names}):", *_indent(head + body + tail)]
+        else:
+            names = ", ".join(f"c_{field}" for field in fields)
+            targets = ", ".join(f"e_{field}" for field in fields)
+            loop = f"for row, ({targets},) in enumerate(zip({names}, strict=True)):"
+            lines = [f"def {kind}_{self.event}(W, {names}):", *_indent(head), "    " + loop, *_indent(body, 2)]
+            lines += _indent(tail)
+        return "\n".join(lines) + "\n"
+
+    def _written_scalars(self) -> list[tuple[str, Sort]]:
+        names = {}
+        for effect in self.effects:
+            variable = effect.args[0]
+            if variable.sort.name in ("Int", "Bool"):
+                names[variable.args[0]] = variable.sort
+        return sorted(names.items())
+
+    def _head(self) -> list[str]:
+        """Locals for what the whole column shares: records, sets, scalars that are carried along."""
+        lines = ["failed = W.failed", "row = 0"]
+        if not self.columns:
+            lines.append(f"W.events[{self.event!r}] += 1")
+        terms = [t for _, t in self.guards] + [t.args[1] for t in self.effects]
+        if not self.columns:
+            return lines
+        for name, sort in self.scalars:
+            lines.append(f"v_{name} = W.{name}")
+            self.names[Term("state", (name,), sort).key()] = f"v_{name}"
+        for part in _unique(part for term in terms for part in walk(term) if part.op == "state"):
+            if part.sort.name != "Map" and part.key() not in self.names:
+                lines.append(f"v_{part.args[0]} = W.{part.args[0]}")
+                self.names[part.key()] = f"v_{part.args[0]}"
+        lines += [f"R_{sort} = W.{sort}" for sort in self._record_sorts()]
+        lines += [f"n_{number} = 0" for number, term in self.guards if term.op == "implies"]
+        return lines
+
+    def _record_sorts(self) -> list[str]:
+        return sorted({key.sort.name for key in self._record_keys()})
+
+    def _record_keys(self) -> list[Term]:
+        terms = [t for _, t in self.guards] + [t.args[1] for t in self.effects]
+        keys = [
+            part.args[1]
+            for term in terms
+            for part in walk(term)
+            if part.op in ("select", "store") and part.args[1].op == "field" and part.args[0].op != "select"
+        ]
+        return list(_unique(key for key in keys if key.sort.name not in ("Int", "Bool")))
+
+    def _body(self) -> list[str]:
+        lines = []
+        for key in self._record_keys():
+            source = f"R_{key.sort.name}" if self.columns else f"W.{key.sort.name}"
+            local = f"q_{key.args[0]}"
+            lines.append(f"{local} = {source}[{self.expressions.text(key)}]")
+            self.names[("record", *key.key())] = local
+        lines += self._shared()
+        for number, term in self.guards:
+            lines += self._guard(number, term)
+        writes: list[str] = []
+        for effect in self.effects:
+            writes += self._effect(effect.args[0].args[0], effect.args[1], lines)
+        return lines + writes or ["pass"]
+
+    def _shared(self) -> list[str]:
+        """Common parts are computed once."""
+        counts: Counter[tuple[Any, ...]] = Counter()
+        first: dict[tuple[Any, ...], Term] = {}
+        for term in [t for _, t in self.guards] + [t.args[1] for t in self.effects]:
+            for part in walk(term):
+                if part.sort.name in ("Int", "Bool") and part.op in _SHARED:
+                    counts[part.key()] += 1
+                    first.setdefault(part.key(), part)
+        shared = [first[key] for key, count in counts.items() if count > 1]
+        shared.sort(key=lambda part: sum(1 for _ in walk(part)))
+        lines = []
+        for number, part in enumerate(shared):
+            lines.append(f"s_{number} = {self.expressions.text(part)}")
+            self.names[part.key()] = f"s_{number}"
+        return lines
+
+    def _guard(self, number: int, term: Term) -> list[str]:
+        fail = f"failed.append(({number}, row))"
+        if term.op != "implies":
+            count = [] if self.columns else [f"W.exercised[{number}] += 1"]
+            return [*count, f"if not {self.expressions.text(term)}:", f"    {fail}"]
+        condition, then = (self.expressions.text(part) for part in term.args)
+        count_line = f"n_{number} += 1" if self.columns else f"W.exercised[{number}] += 1"
+        return [f"if {condition}:", f"    {count_line}", f"    if not {then}:", f"        {fail}"]
+
+    def _effect(self, variable: str, value: Term, lines: list[str]) -> list[str]:
+        """Reads go to `lines`, before any write; the writes are returned."""
+        if value.sort.name in ("Int", "Bool"):
+            target = f"v_{variable}" if self.columns else f"W.{variable}"
+            return [f"{target} = {self._read(value, lines)}"]
+        return self._update(variable, value, lines)
+
+    def _read(self, term: Term, lines: list[str]) -> str:
+        text = self.expressions.text(term)
+        if term.op in ("const", "field") or text.startswith(("s_", "t_")) and text.isidentifier():
+            return text
+        local = f"t_{len(lines)}"
+        lines.append(f"{local} = {text}")
+        return local
+
+    def _update(self, variable: str, value: Term, lines: list[str]) -> list[str]:
+        op, args = value.op, value.args
+        if op == "state":
+            return []
+        if op == "empty":
+            return [f"W.{variable}.clear()"]
+        if op == "ite":
+            condition = self._read(args[0], lines)
+            then, otherwise = (self._update(variable, part, lines) for part in args[1:])
+            return _choice(condition, then, otherwise)
+        below = self._update(variable, args[0], lines)
+        if op in ("with", "without"):
+            method = "add" if op == "with" else "discard"
+            return [*below, f"W.{variable}.{method}({self._read(args[1], lines)})"]
+        _, key, cell = args
+        if key.op == "field":
+            place = f"{self.expressions.record(key)}.{variable}"
+        else:
+            place = f"W.{key.sort.name}[{self._read(key, lines)}].{variable}"
+        if cell.sort.name != "Set":
+            return [*below, f"{place} = {self._read(cell, lines)}"]
+        return [*below, *self._cell(place, cell, lines)]
+
+    def _cell(self, place: str, cell: Term, lines: list[str]) -> list[str]:
+        if cell.op == "select":
+            return []
+        if cell.op == "empty":
+            return [f"{place}.clear()"]
+        method = "add" if cell.op == "with" else "discard"
+        return [*self._cell(place, cell.args[0], lines), f"{place}.{method}({self._read(cell.args[1], lines)})"]
+
+    def _tail(self) -> list[str]:
+        if not self.columns:
+            return []
+        lines = [f"W.{name} = v_{name}" for name, _ in self.scalars]
+        first = next(iter(self.fields))
+        lines.append(f"W.events[{self.event!r}] += len(c_{first})")
+        for number, term in self.guards:
+            amount = f"n_{number}" if term.op == "implies" else f"len(c_{first})"
+            lines.append(f"W.exercised[{number}] += {amount}")
+        return lines
+
+
+_SHARED = ("add", "sub", "mul", "ite", "select", "eq", "le", "lt", "has", "and", "or", "not")
+
+
+def _unique(terms: Iterator[Term]) -> Iterator[Term]:
+    seen = set()
+    for term in terms:
+        if term.key() not in seen:
+            seen.add(term.key())
+            yield term
+
+
+def _choice(condition: str, then: list[str], otherwise: list[str]) -> list[str]:
+    if not then and not otherwise:
+        return []
+    if not then:
+        return [f"if not {condition}:", *_indent(otherwise)]
+    tail = ["else:", *_indent(otherwise)] if otherwise else []
+    return [f"if {condition}:", *_indent(then), *tail]
+
+
+def _indent(lines: list[str], levels: int = 1) -> list[str]:
+    return ["    " * levels + line for line in lines]

@@ -1,0 +1,336 @@
+"""The words of the subject protocol: what a scheduler is told and what it answers.
+
+Six methods drive a subject (`Subject`), a seventh, `observe`, is optional.  Every change that a call causes
+comes back from that call as ordered *deltas*; the closed list of their names is `DELTAS`.  Everything that
+decides is an integer; units stand last in a name.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+from attrs import Factory, asdict, field, frozen
+
+SCHEMA = "schedspec/1"
+
+NS_PER_S = 1_000_000_000
+
+Level = Literal["decisions", "counters", "tables"]
+LEVELS: tuple[Level, ...] = ("decisions", "counters", "tables")
+
+Delta = tuple[Any, ...]
+
+PREEMPTIONS = ("recompute",)
+FINISH_REASONS = ("stop", "length")
+
+DELTAS: Mapping[str, tuple[str, ...]] = {
+    "unindexed": ("blocks",),
+    "gave": ("request", "blocks"),
+    "preempted": ("request", "how", "requester"),
+    "finished": ("request", "reason"),
+    "failed": ("request", "reason"),
+    "cancelled": ("request",),
+    "expired": ("request",),
+    "admitted": ("request", "cached_tokens"),
+    "resumed": ("request", "cached_tokens"),
+    "shared": ("request", "blocks"),
+    "took": ("request", "blocks"),
+    "indexed": ("request", "blocks"),
+    "delivered": ("requests", "tokens"),
+}
+"""Delta name -> its fields, in the order in which they stand in the tuple after the name.
+
+`unindexed` the prefix index forgets blocks; `gave` a request returns blocks because it leaves; `preempted` names
+the request that the memory is for, or None; `shared` a request joins the holders of blocks that the index names;
+`took` fresh blocks, appended to its table; `admitted` and `resumed` follow the blocks that they needed; `indexed` the
+index now names full blocks of the request by their token prefix; `delivered` columns: output tokens in the order in
+which clients get them.
+"""
+
+REFUSAL_REASONS = ("kv_blocks", "prompt_tokens", "output_tokens", "model_tokens", "token_budget", "other")
+
+
+@frozen(kw_only=True)
+class Settings:
+    """What the suite asks of a factory.  All faults are reported at once.
+
+    `watermark_blocks` stay free at an admission while anything runs.  `reserve` says which blocks an admission
+    asks for: those of its first chunk, of everything known, or of the declared output too.
+    """
+
+    blocks: int = 64
+    block_size: int = 16
+    seats: int = 8
+    token_budget: int = 64
+    watermark_blocks: int = 0
+    policy: Literal["fcfs", "priority"] = "fcfs"
+    victim: Literal["newest", "lowest_priority"] = "newest"
+    at_blocked_head: Literal["break", "skip"] = "break"
+    reserve: Literal["on_demand", "known", "declared"] = "on_demand"
+    prefix_caching: bool = False
+    chunked_prefill: bool = True
+    overlap_depth: int = 1
+    max_prompt_tokens: int = 1_048_576
+    max_output_tokens: int = 1_048_576
+    max_model_tokens: int = 2_097_152
+
+    def __attrs_post_init__(self) -> None:
+        faults = [
+            f"{name} is {value!r}, but must be an integer of at least {least}"
+            for name, least in _LEAST.items()
+            if not _is_int(value := getattr(self, name)) or value < least
+        ]
+        faults += [
+            f"{name} is {value!r}, but must be one of {', '.join(allowed)}"
+            for name, allowed in _ALLOWED.items()
+            if (value := getattr(self, name)) not in allowed
+        ]
+        if not faults and self.watermark_blocks >= self.blocks:
+            faults.append(
+                f"watermark_blocks is {self.watermark_blocks}, but the pool has {self.blocks} blocks:"
+                " a second request could never be admitted"
+            )
+        if faults:
+            raise ValueError("settings: " + "; ".join(faults))
+
+
+_LEAST = {
+    "blocks": 1,
+    "block_size": 1,
+    "seats": 1,
+    "token_budget": 1,
+    "watermark_blocks": 0,
+    "overlap_depth": 1,
+    "max_prompt_tokens": 1,
+    "max_output_tokens": 1,
+    "max_model_tokens": 2,
+}
+_ALLOWED = {
+    "policy": ("fcfs", "priority"),
+    "victim": ("newest", "lowest_priority"),
+    "at_blocked_head": ("break", "skip"),
+    "reserve": ("on_demand", "known", "declared"),
+}
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+class Unsupported(Exception):
+    """A factory refuses a setting that it cannot honour, by name.
+
+    >>> raise Unsupported("prefix_caching", True)
+    Traceback (most recent call last):
+    schedspec.spec.vocabulary.Unsupported: setting prefix_caching=True is not supported
+    """
+
+    def __init__(self, setting: str, value: object) -> None:
+        super().__init__(f"setting {setting}={value!r} is not supported")
+        self.setting = setting
+        self.value = value
+
+
+@frozen(kw_only=True)
+class Capabilities:
+    """What a subject declares of itself.  A rule binds by these and by nothing else.
+
+    `observes` is the finest level that it shows: decisions (plans and deltas of requests), counters (`observe`
+    without tables), tables (deltas of blocks, and `observe` in full).  `ordered` says that its deltas stand in
+    the order in which they happened; otherwise the canonical order is used.  `claims` are promises that the
+    rules name: see `schedspec rules`.
+    """
+
+    name: str = "unnamed"
+    version: str = "0"
+    profile: str | None = None
+    observes: Level = "decisions"
+    ordered: bool = False
+    claims: frozenset[str] = field(default=frozenset(), converter=frozenset)
+    executor_order: Literal["writes_first", "entry_by_entry"] = "writes_first"
+    lookahead_tokens: int = 0
+    admission_period_steps: int = 1
+    null_blocks: tuple[int, ...] = field(default=(), converter=tuple)
+    reserved_blocks: tuple[int, ...] = field(default=(), converter=tuple)
+
+
+CLAIMS: Mapping[str, str] = {
+    "hard_budget": "all tokens of a step, decodes included, stay within the token budget",
+    "hybrid": "a step may mix prefill and decode, and leaves nobody out who could run",
+    "watermark": "admissions leave watermark_blocks free while anything runs",
+    "fcfs": "requests are admitted in order of arrival, a preempted one before later arrivals",
+    "priority": "requests are admitted in order of (priority, arrival)",
+    "newest_first": "the victim of a preemption is the most recently admitted request",
+    "lowest_priority": "the victim is the request with the largest (priority, admission)",
+    "break": "an admission round ends at the first request that does not fit",
+    "resume_order": "preempted requests are resumed before anybody who stands behind them in the queue",
+    "skip": "an admission round goes past requests that do not fit",
+    "full_reserve": "an admission waits until everything known of the request fits",
+    "declared_reserve": "an admission takes the blocks of prompt and declared output",
+    "prefix_cache": "blocks of equal token prefixes are shared through an index",
+    "overlap": "steps are planned before earlier ones have completed",
+}
+
+
+@frozen(kw_only=True)
+class Request:
+    """One generation.  `priority`: smaller is served first.  `prompt_ids`: token ids, at least one."""
+
+    id: str
+    prompt_ids: tuple[int, ...] = field(converter=tuple)
+    max_output_tokens: int
+    client: str = "default"
+    lane: str = "default"
+    priority: int = 0
+    deadline_ns: int | None = None
+    idempotency_key: str | None = None
+    dependencies: tuple[str, ...] = field(default=(), converter=tuple)
+
+    @property
+    def prompt_tokens(self) -> int:
+        return len(self.prompt_ids)
+
+
+@frozen(kw_only=True)
+class Receipt:
+    """The answer to `submit`.  A refusal has a `reason`, and where a limit was broken the limit and value."""
+
+    verdict: Literal["accepted", "refused", "duplicate", "converted"]
+    reason: str | None = None
+    limit: int | None = None
+    value: int | None = None
+    retry_after_ns: int | None = None
+    of: str | None = None
+    how: str | None = None
+    deltas: Sequence[Delta] = ()
+
+
+@frozen(kw_only=True)
+class Plan:
+    """The decisions of one step, as columns of equal length: entry i runs positions
+    [start[i], start[i] + tokens[i]) of request[i], and samples[i] (0 or 1) tokens after the last of them."""
+
+    step: int
+    request: Sequence[str] = ()
+    start: Sequence[int] = ()
+    tokens: Sequence[int] = ()
+    samples: Sequence[int] = ()
+    deltas: Sequence[Delta] = ()
+
+
+@frozen(kw_only=True)
+class Outcome:
+    """What the engine computed in one step: one row per entry that sampled.  `stop`: the model ended there."""
+
+    step: int
+    request: Sequence[str] = ()
+    token: Sequence[int] = ()
+    stop: Sequence[bool] = ()
+
+
+@frozen(kw_only=True)
+class RequestView:
+    """Where a request is and how far: a row of `Observation.requests`."""
+
+    state: Literal["waiting", "parked", "running", "swapped", "transferring"]
+    issued: int
+    computed: int
+    outputs: int
+    in_flight: int
+
+
+@frozen(kw_only=True)
+class Observation:
+    """A snapshot.  `counters` and `requests` belong to the level counters, the rest to tables.
+
+    `free` and `evictable` are lists as the subject keeps them, so that a block listed twice shows.
+    `index` names the blocks that the prefix index points to; `obligations` are (block, owner, reason).
+    """
+
+    counters: Mapping[str, int] = Factory(dict)
+    requests: Mapping[str, RequestView] = Factory(dict)
+    tables: Mapping[str, Sequence[int]] = Factory(dict)
+    free: Sequence[int] = ()
+    evictable: Sequence[int] = ()
+    reserved: Sequence[int] = ()
+    null: Sequence[int] = ()
+    obligations: Sequence[tuple[int, str, str]] = ()
+    ref_counts: Mapping[int, int] = Factory(dict)
+    index: Sequence[int] = ()
+
+
+@frozen
+class Message:
+    """One call and its answer, as the monitor and the trace know them.
+
+    kind      given           answer
+    submit    Request         Receipt
+    cancel    request id      deltas
+    notify    event           deltas
+    step      None            Plan
+    complete  Outcome         deltas
+    observe   None            Observation
+    end       None            None: no more messages; whatever was accepted should have ended
+    """
+
+    kind: Literal["submit", "cancel", "notify", "step", "complete", "observe", "end"]
+    now_ns: int
+    given: Any = None
+    answer: Any = None
+
+
+@frozen(kw_only=True)
+class Header:
+    """The first line of a trace: what was asked of the subject and what it declared."""
+
+    settings: Settings
+    capabilities: Capabilities
+    seed: int = 0
+    subject: str = "unknown"
+
+
+COUNTERS = ("running", "waiting", "free_blocks", "used_blocks")
+"""Counters that OBS-3 knows: a subject exports those that it has.  `free_blocks` includes evictable ones."""
+
+
+class Subject(Protocol):
+    """A scheduler under test.  A factory makes a fresh one per run: `factory(settings, seed) -> Subject`."""
+
+    def capabilities(self) -> Capabilities: ...
+
+    def submit(self, request: Request, now_ns: int) -> Receipt: ...
+
+    def cancel(self, request_id: str, now_ns: int) -> Sequence[Delta]: ...
+
+    def notify(self, event: Mapping[str, Any], now_ns: int) -> Sequence[Delta]: ...
+
+    def step(self, now_ns: int) -> Plan: ...
+
+    def complete(self, outcome: Outcome, now_ns: int) -> Sequence[Delta]: ...
+
+    def observe(self) -> Observation | None: ...
+
+
+SubjectFactory = Callable[[Settings, int], Subject]
+
+
+def blocks_for(tokens: int, block_size: int) -> int:
+    """Blocks that hold `tokens` positions: the one formula of test and charge (KV-10)."""
+    return -(-tokens // block_size)
+
+
+def blocks_alone(prompt_tokens: int, max_output_tokens: int, block_size: int) -> int:
+    """Blocks that a request holds at its end on an empty system: the last token is never written."""
+    return blocks_for(prompt_tokens + max_output_tokens - 1, block_size)
+
+
+def to_json(value: Any) -> Any:
+    """A message as plain data: attrs classes to dicts, sets to sorted lists; deltas stay arrays."""
+    if hasattr(value, "__attrs_attrs__"):
+        return {name: to_json(item) for name, item in asdict(value, recurse=False).items()}
+    if isinstance(value, Mapping):
+        return {str(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, (frozenset, set)):
+        return sorted(value)
+    if isinstance(value, (tuple, list)):
+        return [to_json(item) for item in value]
+    return value
