@@ -8,10 +8,12 @@ What a guard was worth counts in `world.exercised`: an implication counts only w
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import attrs
 
+from .printed import printed
 from .registry import Conjunct, Registry
 from .terms import Sort, State, Term, walk
 
@@ -40,20 +42,24 @@ class World:
         self.failed = []
         self.events: Counter[str] = Counter()
         self.exercised = [0] * conjuncts
-        fields: dict[str, dict[str, Sort]] = {}
         for name, sort in state.sorts.items():
-            if sort.name == "Map":
-                fields.setdefault(sort.args[0].name, {})[name] = sort.args[1]
-            else:
+            if sort.name != "Map":
                 setattr(self, name, _zero(sort))
-        for key, columns in fields.items():
-            record = attrs.make_class(
-                f"{key}Record",
-                {name: attrs.field(default=_default(sort)) for name, sort in columns.items()},
-                slots=True,
-                eq=False,
-            )
+        for key, record in _record_classes(state).items():
             setattr(self, key, Records(record))
+
+
+@cache
+def _record_classes(state: type[State]) -> dict[str, type[Any]]:
+    """For each key sort a class whose attributes are the maps over it."""
+    fields: dict[str, dict[str, Any]] = {}
+    for name, sort in state.sorts.items():
+        if sort.name == "Map":
+            key, value = sort.args
+            fields.setdefault(key.name, {})[name] = attrs.field(default=_default(value))
+    return {
+        key: attrs.make_class(f"{key}Record", columns, slots=True, eq=False) for key, columns in fields.items()
+    }
 
 
 def _zero(sort: Sort) -> Any:
@@ -66,15 +72,14 @@ def _default(sort: Sort) -> Any:
 
 @attrs.frozen
 class Program:
-    """Functions over a `World`: `one[event](world, *fields)` and `many[event](world, *columns)`; `source` is
-    what was compiled; `holds[name](world)` evaluates an invariant."""
+    """Functions over a `World`: `one[event](world, *fields)` and `many[event](world, *columns)`; `holds[name](world)`
+    evaluates an invariant.  The docstring of each is its source."""
 
     registry: Registry
     active: frozenset[str]
     one: Mapping[str, Callable[..., None]]
     many: Mapping[str, Callable[..., None]]
     holds: Mapping[str, Callable[[World], bool]]
-    source: str
 
     def world(self) -> World:
         return World(self.registry.state, len(self.registry.conjuncts))
@@ -85,25 +90,44 @@ def compile_program(
 ) -> Program:
     """The guards that are active, and all effects; `dropped` leaves one conjunct out (to see what pins it)."""
     numbers = {c.name: n for n, c in enumerate(registry.conjuncts)}
-    sources = []
-    for event in registry.events:
+
+    def function(event: str, columns: bool) -> Callable[..., None]:
         guards = [c for c in registry.guards(event) if active(c) and c.name != dropped]
         effects = [c for c in registry.effects(event).values() if c.name != dropped]
-        for columns in (False, True):
-            sources.append(_Function(registry, event, guards, effects, numbers, columns).source())
-    invariants = registry.of_kind("invariant")
-    sources += [f"def holds_{numbers[c.name]}(W):\n    return {_Expressions({}).text(c.term)}\n" for c in invariants]
-    text = "\n\n".join(sources)
-    space: dict[str, Any] = {}
-    exec(compile(text, "<compiled rules>", "exec"), space)
+        source = _Function(registry, event, guards, effects, numbers, columns).source()
+        return _defined(f"{'many' if columns else 'one'}_{event}", source)
+
+    def invariant(name: str) -> Callable[..., Any]:
+        term = registry.conjuncts[numbers[name]].term
+        return _defined("holds", f"def holds(W):\n    return {_Expressions({}).text(term)}\n")
+
     return Program(
         registry,
         frozenset(c.name for c in registry.conjuncts if active(c)),
-        {event: space[f"one_{event}"] for event in registry.events},
-        {event: space[f"many_{event}"] for event in registry.events},
-        {c.name: space[f"holds_{numbers[c.name]}"] for c in invariants},
-        text,
+        _OnDemand(lambda event: function(event, columns=False)),
+        _OnDemand(lambda event: function(event, columns=True)),
+        _OnDemand(invariant),
     )
+
+
+class _OnDemand(dict[str, Callable[..., Any]]):
+    """Functions that are compiled when they are first asked for: a run needs few of them."""
+
+    def __init__(self, make: Callable[[str], Callable[..., Any]]) -> None:
+        super().__init__()
+        self.make = make
+
+    def __missing__(self, name: str) -> Callable[..., Any]:
+        function = self[name] = self.make(name)
+        return function
+
+
+def _defined(name: str, source: str) -> Callable[..., Any]:
+    space: dict[str, Any] = {}
+    exec(compile(source, f"<{name}>", "exec"), space)
+    function: Callable[..., Any] = space[name]
+    function.__doc__ = source
+    return function
 
 
 class _Expressions:
@@ -362,3 +386,17 @@ def _choice(condition: str, then: list[str], otherwise: list[str]) -> list[str]:
 
 def _indent(lines: list[str], levels: int = 1) -> list[str]:
     return ["    " * levels + line for line in lines]
+
+
+def state_reads(registry: Registry, conjunct: Conjunct) -> dict[str, Callable[..., Any]]:
+    """Printed text -> function(world, *fields), for every part of a guard that the state decides."""
+    assert conjunct.event is not None
+    fields = ", ".join(f"e_{field}" for field in registry.events[conjunct.event].sorts)
+    reads = {}
+    for part in walk(registry.settled(conjunct)):
+        scalar = part.op == "state" and part.sort.name != "Map"
+        cell = part.op == "select" and part.args[0].op == "state"
+        if scalar or cell or part.op in ("card", "least", "most"):
+            text = _Expressions({}).text(part)
+            reads[printed(part)] = eval(f"lambda W, {fields}: {text}")
+    return reads

@@ -1,5 +1,5 @@
 """All rules, by family: importing this package fills the registry."""
 
-from . import composition, door, life, memory, preemption
+from . import composition, door, life, liveness, memory, preemption, snapshots, steps
 
-__all__ = ["composition", "door", "life", "memory", "preemption"]
+__all__ = ["composition", "door", "life", "liveness", "memory", "preemption", "snapshots", "steps"]

@@ -14,7 +14,7 @@ from ..relation import (
 )
 from ..terms import Bool, card, forall, implies, ite
 
-rule, also, invariant = registry.rule, registry.also, registry.invariant
+rule, also, invariant, transition = registry.rule, registry.also, registry.invariant, registry.transition
 
 
 @rule("STEP-1", on=EndStep, bugs=("B17", "B18"))
@@ -94,6 +94,16 @@ def steps_are_numbered(s: Engine, e: BeginStep, t: Engine) -> tuple[Bool, ...]:
     return (s.step < e.step, t.step == e.step)
 
 
+@invariant("STEP-3")
+def no_stamp_is_ahead(s: Engine) -> Bool:
+    return forall(RequestId, lambda r: (s.served_in[r] <= s.step) & (s.preempted_in[r] <= s.step))
+
+
+@transition("STEP-3")
+def a_step_starts_with_nobody_served(s: Engine, t: Engine) -> Bool:
+    return forall(RequestId, lambda r: (s.step == t.step) | ~(t.served_in[r] == t.step))
+
+
 @rule("STEP-4", on=Serve, bugs=("B39",))
 def a_range_follows_on(s: Engine, e: Serve, t: Engine) -> tuple[Bool, ...]:
     """A scheduled range starts where issued ends, is not empty, and ends within what is known, placeholders of
@@ -109,6 +119,11 @@ def a_range_follows_on(s: Engine, e: Serve, t: Engine) -> tuple[Bool, ...]:
         end <= s.known[e.request],
         t.issued == s.issued.set(e.request, end),
     )
+
+
+@invariant("STEP-4")
+def what_is_issued_is_known(s: Engine) -> Bool:
+    return forall(RequestId, lambda r: implies(s.running.has(r), s.issued[r] <= s.known[r]))
 
 
 @rule("STEP-5", on=Serve)
@@ -157,6 +172,14 @@ def nobody_who_ran_is_a_victim(s: Engine, e: Preempt, t: Engine) -> tuple[Bool, 
     )
 
 
+@invariant("STEP-7")
+def nobody_is_both(s: Engine) -> Bool:
+    return forall(
+        RequestId,
+        lambda r: implies(s.step >= 1, ~((s.served_in[r] == s.step) & (s.preempted_in[r] == s.step))),
+    )
+
+
 @rule("STEP-11", on=Serve)
 def chunks_add_up(s: Engine, e: Serve, t: Engine) -> tuple[Bool, ...]:
     """The chunks of a prompt are in order, and with the cached prefix sum to the known length at its
@@ -188,6 +211,7 @@ def an_admission_starts_the_sum(s: Engine, e: Admit, t: Engine) -> tuple[Bool, .
 def the_sum_is_what_was_issued(s: Engine) -> tuple[Bool, ...]:
     return (
         forall(RequestId, lambda r: implies(s.running.has(r), s.covered[r] <= s.goal[r])),
+        forall(RequestId, lambda r: implies(s.running.has(r), s.goal[r] <= s.known[r])),
         forall(
             RequestId,
             lambda r: implies(

@@ -1,10 +1,10 @@
 """ADMIT: the door."""
 
-from ..relation import Accept, Engine, Refuse, registry
-from ..terms import Bool, implies
+from ..relation import RUNNING, WAITING, Accept, Engine, Refuse, RequestId, registry
+from ..terms import Bool, forall, implies
 from ..vocabulary import REFUSAL_REASONS
 
-rule, also = registry.rule, registry.also
+rule, also, invariant = registry.rule, registry.also, registry.invariant
 
 KV_BLOCKS, PROMPT, OUTPUT, MODEL, BUDGET, OTHER = range(len(REFUSAL_REASONS))
 
@@ -45,6 +45,15 @@ def hard_limits_hold(s: Engine, e: Accept, t: Engine) -> tuple[Bool, ...]:
         e.max_output <= s.max_output,
         e.prompt + e.max_output <= s.max_model,
     )
+
+
+@invariant("ADMIT-2")
+def the_waiting_and_running_are_within(s: Engine) -> Bool:
+    def within(r: RequestId) -> Bool:
+        lengths = (s.prompt[r] <= s.max_prompt) & (s.output_limit[r] <= s.max_output)
+        return lengths & (s.prompt[r] + s.output_limit[r] <= s.max_model)
+
+    return forall(RequestId, lambda r: implies((s.phase[r] == WAITING) | (s.phase[r] == RUNNING), within(r)))
 
 
 @also("ADMIT-2", on=Refuse)

@@ -280,7 +280,8 @@ def known_is_accounted_for(s: Engine) -> tuple[Bool, ...]:
     return (
         forall(RequestId, accounted),
         forall(RequestId, lambda r: implies(s.phase[r] == ABSENT, (s.outputs[r] == 0) & (s.in_flight[r] == 0))),
-        forall(RequestId, lambda r: implies(s.owed.has(r), s.phase[r] == RUNNING)),
+        forall(RequestId, lambda r: implies(s.owed.has(r), (s.phase[r] == WAITING) | (s.phase[r] == RUNNING))),
+        forall(RequestId, lambda r: implies(s.spare.has(r), ~(s.phase[r] == ABSENT))),
     )
 
 

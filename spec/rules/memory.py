@@ -245,6 +245,11 @@ def issued_positions_are_covered(s: Engine) -> Bool:
     )
 
 
+@invariant("KV-4")
+def room_is_what_is_held(s: Engine) -> Bool:
+    return forall(RequestId, lambda r: s.room[r] == s.block_size * card(s.held[r]))
+
+
 @rule("KV-5", on=Grown, needs="tables")
 def growth_stays_below_high_water(s: Engine, e: Grown, t: Engine) -> tuple[Bool, ...]:
     """A request holds no more blocks than the high water, since it last released, of its issued positions, its
@@ -450,6 +455,15 @@ def only_entries_are_removed(s: Engine, e: Unindex, t: Engine) -> tuple[Bool, ..
 @also("KV-14", on=Take)
 def a_rewritten_block_left_the_index(s: Engine, e: Take, t: Engine) -> Bool:
     return ~s.indexed.has(e.block)
+
+
+@invariant("KV-14")
+def entries_are_kept(s: Engine) -> tuple[Bool, ...]:
+    return (
+        forall(BlockId, lambda b: implies(s.indexed.has(b), s.sealed.has(b))),
+        forall(BlockId, lambda b: implies(s.evictable.has(b), s.indexed.has(b))),
+        forall(BlockId, lambda b: implies(s.free.has(b), ~s.indexed.has(b))),
+    )
 
 
 @rule("KV-16", on=Grown, needs="tables")

@@ -1,9 +1,9 @@
 """PRE: preemption, where a term says it.  PRE-1, 4, 5 and 6 look at whole steps: `trace_rules.py`."""
 
-from ..relation import Admit, BeginStep, End, Engine, Give, Preempt, Serve, registry
-from ..terms import Bool, implies, ite, least, most
+from ..relation import WAITING, Admit, BeginStep, End, Engine, Give, Preempt, RequestId, Serve, registry
+from ..terms import Bool, forall, implies, ite, least, most
 
-rule, also = registry.rule, registry.also
+rule, also, invariant = registry.rule, registry.also, registry.invariant
 
 
 @rule("PRE-2", on=Preempt, claims=("newest_first",))
@@ -71,6 +71,11 @@ def a_victim_is_displaced(s: Engine, e: Preempt, t: Engine) -> tuple[Bool, ...]:
 @also("PRE-7", on=End)
 def who_ends_gives_up_its_place(s: Engine, e: End, t: Engine) -> Bool:
     return t.displaced == s.displaced.remove(e.request)
+
+
+@invariant("PRE-7")
+def the_displaced_wait(s: Engine) -> Bool:
+    return forall(RequestId, lambda r: implies(s.displaced.has(r), s.phase[r] == WAITING))
 
 
 @rule("PRE-8", on=Serve)

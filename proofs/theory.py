@@ -1,0 +1,69 @@
+"""What the proofs take for granted beside guards and effects: parameters, the initial state, and the events.
+
+The facts about events are no rules.  Nobody can break them by a decision: whoever turns a subject's answers into
+events (the monitor) makes only events of which they hold.  Each is one line, with its reason.
+"""
+
+from collections.abc import Callable, Mapping
+
+from attrs import frozen
+
+import schedspec.spec.rules as _rules  # importing them fills the registry
+from schedspec.spec.registry import Registry
+from schedspec.spec.relation import RUNNING, WAITING, BlockId, Computed, Engine, Spare, registry
+from schedspec.spec.terms import Bool, Event, State, Term, card, forall, implies
+
+__all__ = ["ENGINE", "Theory"]
+
+
+@frozen
+class Theory:
+    """A registry, and what is assumed of its parameters, its initial state and its events."""
+
+    registry: Registry
+    parameters: tuple[Term, ...] = ()
+    initial: tuple[Term, ...] = ()
+    chosen_initially: frozenset[str] = frozenset()  # variables that start as `initial` says, not at zero
+    events: Mapping[str, tuple[Term, ...]] = {}
+
+    def written(self) -> set[str]:
+        """The variables that some event changes; the others are parameters."""
+        return {name for event in self.registry.events for name in self.registry.effects(event)}
+
+
+def _parameters(s: Engine) -> tuple[Bool, ...]:
+    return (s.block_size >= 1, s.lookahead >= 0)
+
+
+def _initial(s: Engine) -> tuple[Bool, ...]:
+    """Each block is free or set aside, and the pool has no others."""
+    return (
+        forall(BlockId, lambda b: s.free.has(b) == ~s.aside.has(b)),
+        card(s.free) + card(s.aside) == s.pool_blocks,
+    )
+
+
+def _computed(s: Engine, e: Computed) -> tuple[Bool, ...]:
+    return (
+        s.phase[e.request] == RUNNING,  # any other entry of an outcome is a Spare or a Late
+        (e.sampled == 0) | (e.sampled == 1),  # it is a count of the entry's tokens, and STEP-6 allows one
+        implies(e.sampled == 1, ~s.owed.has(e.request)),  # a call brings one entry per request, and LIFE-4 ends it
+    )
+
+
+def _spare(s: Engine, e: Spare) -> tuple[Bool, ...]:
+    return (s.phase[e.request] == WAITING,)  # it was preempted and still waits
+
+
+_BEFORE = Engine("state")
+
+ENGINE = Theory(
+    registry,
+    parameters=_parameters(_BEFORE),
+    initial=_initial(_BEFORE),
+    chosen_initially=frozenset({"free"}),
+    events={
+        "Computed": _computed(_BEFORE, Computed("field")),
+        "Spare": _spare(_BEFORE, Spare("field")),
+    },
+)

@@ -1,0 +1,306 @@
+"""The reference scheduler: one legal scheduler, obviously right.
+
+A step has four phases, always in this order: DECIDE (`decide.py`), RELEASE what victims hold, ALLOCATE blocks for those
+who run, CHARGE positions and write the plan down.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..spec.vocabulary import (
+    Capabilities,
+    Delta,
+    Observation,
+    Outcome,
+    Plan,
+    Receipt,
+    Request,
+    RequestView,
+    Settings,
+    blocks_alone,
+)
+from .decide import decide, keys_of
+from .state import ENDED, RUNNING, WAITING, Decision, Entry, Job, State
+
+__version__ = "1"
+
+
+class Scheduler:
+    """A subject (`schedspec.spec.vocabulary.Subject`).  `record=False` leaves deltas out, for measurements."""
+
+    def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
+        self.state = State.of(settings)
+        self.record = record
+
+    # --- the protocol ------------------------------------------------------------------------------------
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            name="reference",
+            version=__version__,
+            observes="tables",
+            ordered=True,
+            claims=claims_of(self.state.settings),
+        )
+
+    def submit(self, request: Request, now_ns: int) -> Receipt:
+        """The door: a duplicate, a refusal with the limit that is broken, or a place in the queue."""
+        state = self.state
+        if request.id in state.seen:
+            return Receipt(verdict="duplicate", of=request.id)
+        state.seen.add(request.id)
+        refusal = self.refusal(request)
+        if refusal is not None:
+            reason, limit, value = refusal
+            return Receipt(verdict="refused", reason=reason, limit=limit, value=value)
+        state.arrivals += 1
+        job = state.jobs[request.id] = Job.of(request, state.arrivals)
+        state.queue.push(job)
+        return Receipt(verdict="accepted")
+
+    def cancel(self, request_id: str, now_ns: int) -> Sequence[Delta]:
+        self.state.deltas = []
+        job = self.state.jobs.get(request_id)
+        if job is not None:
+            self.end(job, ("cancelled", job.id))
+        return self.state.deltas
+
+    def notify(self, event: Mapping[str, Any], now_ns: int) -> Sequence[Delta]:
+        return []
+
+    def step(self, now_ns: int) -> Plan:
+        self.state.deltas = []
+        self.state.step += 1
+        decision = self.decide()
+        self.release(decision)
+        self.allocate(decision)
+        return self.charge(decision)
+
+    def complete(self, outcome: Outcome, now_ns: int) -> Sequence[Delta]:
+        """Results of a step count for the entries that still stand; a step that is not in flight changes nothing."""
+        state = self.state
+        state.deltas = []
+        entries = state.in_flight.pop(outcome.step, [])
+        tokens = dict(zip(outcome.request, outcome.token, strict=True))
+        stops = {request for request, stop in zip(outcome.request, outcome.stop, strict=True) if stop}
+        delivered = [entry.job for entry in entries if self.settle(entry, tokens)]
+        if delivered and self.record:
+            ids = [job.id for job in delivered]
+            state.deltas.append(("delivered", ids, [tokens[request] for request in ids]))
+        if state.settings.prefix_caching:
+            for entry in entries:
+                if entry.epoch == entry.job.epoch:
+                    self.name_blocks(entry.job)
+        for job in delivered:
+            if job.id in stops:
+                self.end(job, ("finished", job.id, "stop"))
+            elif job.outputs >= job.request.max_output_tokens:
+                self.end(job, ("finished", job.id, "length"))
+        return state.deltas
+
+    def observe(self) -> Observation:
+        state, pool = self.state, self.state.pool
+        live = list(state.live())
+        return Observation(
+            counters={
+                "running": len(state.running),
+                "waiting": state.queue.size,
+                "free_blocks": pool.available,
+                "used_blocks": len(pool.refs),
+            },
+            requests={
+                job.id: RequestView(
+                    state="waiting" if job.state == WAITING else "running",
+                    issued=job.issued,
+                    computed=job.computed,
+                    outputs=job.outputs,
+                    in_flight=job.in_flight,
+                )
+                for job in live
+            },
+            tables={job.id: list(job.table) for job in live if job.table},
+            free=list(pool.free),
+            evictable=list(pool.evictable),
+            ref_counts=dict(pool.refs),
+            index=sorted(pool.key_of),
+        )
+
+    # --- the door ----------------------------------------------------------------------------------------
+
+    def refusal(self, request: Request) -> tuple[str, int, int] | None:
+        """The first limit that the request breaks: reason, limit, value."""
+        s = self.state.settings
+        prompt, output = request.prompt_tokens, request.max_output_tokens
+        limits = [
+            ("prompt_tokens", s.max_prompt_tokens, prompt),
+            ("output_tokens", s.max_output_tokens, output),
+            ("model_tokens", s.max_model_tokens, prompt + output),
+            ("kv_blocks", s.blocks, blocks_alone(prompt, output, s.block_size)),
+        ]
+        if not s.chunked_prefill:  # recompute after a preemption takes prompt and outputs in one step
+            limits.append(("token_budget", s.token_budget, prompt + output - 1))
+        return next(((reason, limit, value) for reason, limit, value in limits if value > limit), None)
+
+    # --- the four phases ---------------------------------------------------------------------------------
+
+    def decide(self) -> Decision:
+        return decide(self.state)
+
+    def release(self, decision: Decision) -> None:
+        for job in decision.victims:
+            self.preempt(job, decision.requester or job)
+
+    def allocate(self, decision: Decision) -> None:
+        """Cached blocks are secured before anything is taken, or growth might evict them."""
+        for admission in decision.admissions:
+            self.share(admission.job, admission.cached_blocks)
+        for job, tokens in decision.growth:
+            self.grow(job, job.issued + tokens)
+        for admission in decision.admissions:
+            self.grow(admission.job, admission.reserved_tokens)
+            self.seat(admission.job, len(admission.cached_blocks) * self.state.settings.block_size)
+
+    def charge(self, decision: Decision) -> Plan:
+        state = self.state
+        runs = decision.growth + [(admission.job, admission.tokens) for admission in decision.admissions]
+        entries = [self.issue(job, tokens) for job, tokens in runs]
+        if entries:
+            state.in_flight[state.step] = entries
+        return Plan(
+            step=state.step,
+            request=[entry.job.id for entry in entries],
+            start=[entry.start for entry in entries],
+            tokens=[entry.tokens for entry in entries],
+            samples=[entry.samples for entry in entries],
+            deltas=state.deltas,
+        )
+
+    # --- transitions of one request ----------------------------------------------------------------------
+
+    def seat(self, job: Job, cached_tokens: int) -> None:
+        state = self.state
+        state.admissions += 1
+        job.admission = state.admissions
+        job.state = RUNNING
+        job.issued = job.computed = cached_tokens
+        job.indexed_blocks = cached_tokens // state.settings.block_size
+        state.running[job.id] = job
+        if self.record:
+            state.deltas.append(("resumed" if job.was_preempted else "admitted", job.id, cached_tokens))
+        job.was_preempted = False
+
+    def issue(self, job: Job, tokens: int) -> Entry:
+        """Positions are scheduled; the last known one is followed by a placeholder for the token to come."""
+        start = job.issued
+        job.issued = start + tokens
+        samples = 1 if job.issued == job.known else 0
+        job.known += samples
+        job.in_flight += samples
+        return Entry(job, start, tokens, samples, job.epoch)
+
+    def settle(self, entry: Entry, tokens: Mapping[str, int]) -> bool:
+        """A completed entry; true if it brought its job a token."""
+        job = entry.job
+        if entry.epoch != job.epoch:
+            return False
+        job.computed = entry.start + entry.tokens
+        if not entry.samples:
+            return False
+        job.in_flight -= 1
+        job.outputs += 1
+        job.tokens.append(tokens[job.id])
+        return True
+
+    def preempt(self, job: Job, requester: Job) -> None:
+        """Out of the running set and back to its place; prompt and outputs stay, all else is computed again."""
+        self.give_all(job)
+        del self.state.running[job.id]
+        job.state = WAITING
+        job.epoch += 1
+        job.known -= job.in_flight
+        job.issued = job.computed = job.in_flight = 0
+        job.was_preempted = True
+        self.state.queue.push(job)
+        if self.record:
+            self.state.deltas.append(("preempted", job.id, "recompute", requester.id))
+
+    def end(self, job: Job, event: Delta) -> None:
+        state = self.state
+        self.give_all(job)
+        if job.state == WAITING:
+            state.queue.left()
+        state.running.pop(job.id, None)
+        job.state = ENDED
+        job.epoch += 1
+        del state.jobs[job.id]
+        if self.record:
+            state.deltas.append(event)
+
+    # --- blocks of one request ---------------------------------------------------------------------------
+
+    def share(self, job: Job, blocks: list[int]) -> None:
+        for block in blocks:
+            self.state.pool.share(block)
+        job.table.extend(blocks)
+        if blocks and self.record:
+            self.state.deltas.append(("shared", job.id, blocks))
+
+    def grow(self, job: Job, positions: int) -> None:
+        """Blocks until the table covers so many positions."""
+        size = self.state.settings.block_size
+        if len(job.table) * size >= positions:
+            return
+        taken = []
+        while len(job.table) * size < positions:
+            block, evicted = self.state.pool.take()
+            if evicted and self.record:
+                self.state.deltas.append(("unindexed", [block]))
+            job.table.append(block)
+            taken.append(block)
+        if self.record:
+            self.state.deltas.append(("took", job.id, taken))
+
+    def give_all(self, job: Job) -> None:
+        """From the end of the table, so that the blocks of a shared prefix are evicted last."""
+        blocks = job.table[::-1]
+        for block in blocks:
+            self.state.pool.give(block)
+        job.table = []
+        job.indexed_blocks = 0
+        if blocks and self.record:
+            self.state.deltas.append(("gave", job.id, blocks))
+
+    def name_blocks(self, job: Job) -> None:
+        """Full blocks that have been computed and whose tokens are known are named by the index."""
+        size = self.state.settings.block_size
+        full = min(job.computed, len(job.tokens)) // size
+        if full <= job.indexed_blocks:
+            return
+        keys = keys_of(self.state, job, full)
+        named = []
+        for place in range(job.indexed_blocks, full):
+            if self.state.pool.name(job.table[place], keys[place]):
+                named.append(job.table[place])
+        job.indexed_blocks = full
+        if named and self.record:
+            self.state.deltas.append(("indexed", job.id, named))
+
+
+def claims_of(settings: Settings) -> frozenset[str]:
+    """What the settings make the scheduler promise."""
+    claims = {"hard_budget", "hybrid", settings.policy, settings.at_blocked_head, "watermark"}
+    claims.add("lowest_priority" if settings.victim == "lowest_priority" else "newest_first")
+    if settings.at_blocked_head == "break":
+        claims.add("resume_order")
+    if settings.reserve != "on_demand":
+        claims.add("full_reserve" if settings.reserve == "known" else "declared_reserve")
+    if settings.prefix_caching:
+        claims.add("prefix_cache")
+    if settings.overlap_depth > 1:
+        claims.add("overlap")
+    return frozenset(claims)
+
+
+def make(settings: Settings, seed: int) -> Scheduler:
+    """The factory."""
+    return Scheduler(settings, seed)

@@ -1,0 +1,648 @@
+"""The monitor: judges a scheduler by its messages, one after the other, live or recorded.
+
+Each message becomes events of the relation, in the order in which the subject's deltas stand (or in the canonical
+one), and each event is checked by compiled code as it updates the monitor's state.  Rules that look at whole steps,
+snapshots or block contents hang beside it.  Memory does not grow with the trace: a request is forgotten `horizon`
+ends after its own.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from attrs import Factory, define
+
+from . import rules
+from .compiled import Program, World, compile_program, state_reads
+from .content import BadRead, ContentShadow
+from .printed import printed
+from .protocol import ProtocolError
+from .registry import Binding, Conjunct, Registry
+from .relation import CANCELLED, EXPIRED, FAILED, FINISHED, WAITING, registry
+from .rules.steps import wanted_blocks
+from .snapshots import compare
+from .tracks import BlockPrefixes, InFlight, Track
+from .verdicts import Violation
+from .vocabulary import (
+    LEVELS,
+    REFUSAL_REASONS,
+    Capabilities,
+    Delta,
+    Header,
+    Message,
+    Observation,
+    Outcome,
+    Plan,
+    Receipt,
+    Request,
+    Settings,
+    blocks_alone,
+)
+
+assert rules  # importing them fills the registry
+
+PRIORITY_WEIGHT = 1 << 40
+"""Above any arrival or admission number, so that (priority, number) is one integer."""
+
+_ENDS = {"finished": FINISHED, "failed": FAILED, "cancelled": CANCELLED, "expired": EXPIRED}
+_CANONICAL = {"delivered": 0, "indexed": 1, "preempted": 2, "unindexed": 3, "took": 4, "shared": 4, "admitted": 5}
+
+
+@define(eq=False)
+class Victim:
+    """A preempted request: how many more blocks it could have asked for, and how many its leaving freed."""
+
+    track: Track
+    wanted_blocks: int
+    freed_blocks: int
+    requester: str | None
+
+
+@define(eq=False)
+class StepView:
+    """What a step did, for rules that look at it whole."""
+
+    plan: Plan
+    available_before: int
+    nothing_in_flight: bool
+    admitted: list[Track] = Factory(list)
+    victims: list[Victim] = Factory(list)
+    acquired: dict[str, int] = Factory(dict)
+    budget_left: int = 0
+
+    @property
+    def growth_blocks(self) -> int:
+        """Blocks that requests who were resident before took."""
+        fresh = {track.id for track in self.admitted}
+        return sum(count for request, count in self.acquired.items() if request not in fresh)
+
+
+class Monitor:
+    """Feed it messages; it answers with what they broke.
+
+    `content` turns the content shadow on (it needs the level tables), `explain` records the values that a failed
+    conjunct read, `dropped` leaves one conjunct out.
+    """
+
+    def __init__(
+        self,
+        header: Header,
+        *,
+        content: bool = True,
+        explain: bool = False,
+        horizon: int = 4096,
+        dropped: str | None = None,
+    ) -> None:
+        self.settings = header.settings
+        self.capabilities = header.capabilities
+        self.explain = explain
+        self.horizon = horizon
+        self.program = _program(_Key.of(header.capabilities), dropped)
+        self.world = self.program.world()
+        self.registry: Registry = registry
+        self.shows_tables = self.shows("tables")
+        self.tracks: dict[str, Track] = {}
+        self.in_flight: dict[int, InFlight] = {}
+        self.executed: dict[int, list[int]] = {}
+        self.counts: Counter[str] = Counter()
+        self.violations: list[Violation] = []
+        self.message = 0
+        self.now_ns = 0
+        self.last_step = 0
+        self.live = 0
+        self.waiting = 0
+        self.view: StepView | None = None
+        self._arrivals = 0
+        self._admissions = 0
+        self._retired: deque[Track] = deque()
+        self._touched: dict[str, None] = {}
+        self._expected: dict[str, int] = {}
+        self._found: list[Violation] = []
+        self._reads: dict[str, Any] = {}
+        self._set_parameters()
+        wanted = content and self.shows_tables
+        order = header.capabilities.executor_order
+        self.shadow = ContentShadow(self.settings.block_size, order, self._holders) if wanted else None
+        self.rules = [make() for rule, make in registry.monitors.items() if hasattr(make, "active") and self.binds(rule)]
+
+    # --- asking ------------------------------------------------------------------------------------------
+
+    def feed(self, message: Message) -> list[Violation]:
+        """Judge one message.  Raises ProtocolError if it makes no sense at all."""
+        self._found = []
+        self.message += 1
+        if message.now_ns < self.now_ns:
+            raise ProtocolError(
+                message.kind, "now_ns", message.now_ns, f"goes back from {self.now_ns}", "time may stand still, not return"
+            )
+        self.now_ns = message.now_ns
+        _FEEDS[message.kind](self, message)
+        self.violations += self._found
+        return self._found
+
+    def shows(self, level: str) -> bool:
+        return LEVELS.index(self.capabilities.observes) >= LEVELS.index(level)  # type: ignore[arg-type]
+
+    def claims(self, claim: str) -> bool:
+        return claim in self.capabilities.claims
+
+    def binds(self, rule: str) -> bool:
+        return registry.rules[rule].binding.missing(self.capabilities) is None
+
+    def exercised(self) -> dict[str, int]:
+        """Rule -> how often its precondition held."""
+        totals = Counter(self.counts)
+        for conjunct, count in zip(registry.conjuncts, self.world.exercised, strict=True):
+            if not registry.rules[conjunct.rule].counts:
+                totals[conjunct.rule] += count
+        for rule in registry.rules.values():
+            for event in rule.counts:
+                totals[rule.id] += self.world.events[event]
+        return {rule: totals[rule] for rule in registry.rules}
+
+    def fail(self, rule: str, place: str, says: str, **facts: Any) -> None:
+        """A rule beside the relation found a break."""
+        if self.binds(rule):
+            self._found.append(
+                Violation(rule=rule, conjunct=f"{rule}.{place}", says=says, message=self.message, facts=facts)
+            )
+
+    def count(self, rule: str, times: int = 1) -> None:
+        """A rule beside the relation held its precondition."""
+        self.counts[rule] += times
+
+    def says(self, conjunct: Conjunct) -> str:
+        return printed(conjunct.term, registry.names)
+
+    def execute(self, step: int) -> list[int]:
+        """Run a planned step in the content shadow: for each entry the identity that its sample depends on."""
+        if step not in self.executed:
+            flight = self.in_flight[step]
+            self.executed[step] = self._run(flight)
+        return self.executed[step]
+
+    # --- messages ----------------------------------------------------------------------------------------
+
+    def _submit(self, message: Message) -> None:
+        request: Request = message.given
+        receipt: Receipt = message.answer
+        if receipt.verdict == "accepted":
+            self._accept(request)
+        elif receipt.verdict == "refused":
+            self._refuse(request, receipt)
+        elif receipt.verdict == "duplicate" and receipt.of not in self.tracks:
+            raise ProtocolError("submit", "receipt.of", receipt.of, "names a request that was never submitted")
+        self._apply("submit", receipt.deltas)
+        self._end_call()
+
+    def _accept(self, request: Request) -> None:
+        known = request.id in self.tracks
+        self._arrivals += 1
+        track = self.tracks[request.id] if known else Track.of(request, self._arrivals)
+        prompt, output = request.prompt_tokens, request.max_output_tokens
+        alone = blocks_alone(prompt, output, self.settings.block_size)
+        self._fire("Accept", request.id, prompt, output, alone, self._place(track))
+        if known:
+            return
+        self.tracks[request.id] = track
+        self.world.RequestId[request.id].prefix = BlockPrefixes(track, self.settings.block_size)
+        self.live += 1
+        self.waiting += 1
+        for rule in self.rules:
+            rule.on_accept(self, track)
+
+    def _refuse(self, request: Request, receipt: Receipt) -> None:
+        reason = REFUSAL_REASONS.index(receipt.reason) if receipt.reason in REFUSAL_REASONS else -1
+        reason = len(REFUSAL_REASONS) - 1 if reason < 0 else reason
+        prompt, output = request.prompt_tokens, request.max_output_tokens
+        alone = blocks_alone(prompt, output, self.settings.block_size)
+        limit, value = receipt.limit or 0, receipt.value or 0
+        self._fire("Refuse", request.id, prompt, output, alone, reason, limit, value)
+        track = self.tracks.setdefault(request.id, Track.of(request, self._arrivals))
+        self._retire(track)
+
+    def _cancel(self, message: Message) -> None:
+        self._apply("cancel", message.answer)
+        track = self.tracks.get(message.given)
+        if track is not None:
+            self._fire("CancelReturned", track.id)
+        self._end_call()
+
+    def _notify(self, message: Message) -> None:
+        self._apply("notify", message.answer)
+        self._end_call()
+
+    def _step(self, message: Message) -> None:
+        plan: Plan = message.answer
+        tracks = self._planned(plan)
+        view = self.view = StepView(plan, self._available(), not self.in_flight)
+        self._fire("BeginStep", plan.step)
+        self._apply("step", plan.deltas)
+        if tracks:
+            self._fire_many("Serve", plan.request, plan.start, plan.tokens, plan.samples)
+            epochs = [track.epoch for track in tracks]
+            tables = [track.table for track in tracks]
+            self.in_flight[plan.step] = InFlight(
+                plan.step, tracks, plan.start, plan.tokens, plan.samples, epochs, tables
+            )
+            if self.shows_tables:
+                self._check_writes(tracks, plan)
+        self.last_step = max(self.last_step, plan.step)
+        view.budget_left = self.settings.token_budget - self.world.prefill - self.world.decode
+        for rule in self.rules:
+            rule.on_step(self, view)
+        self._fire("EndStep", plan.step)
+        self._end_call()
+
+    def _planned(self, plan: Plan) -> list[Track]:
+        """The tracks of a plan's entries; a plan that names strangers or the dead breaks the protocol."""
+        tracks = list(map(self.tracks.get, plan.request))
+        for request, track in zip(plan.request, tracks, strict=True):
+            if track is None:
+                raise ProtocolError("step", "plan.request", request, "was never submitted, or was refused long ago")
+            if track.ended:
+                self.fail("STEP-5", "ended", "only live requests are scheduled", request=request)
+                self.violations += self._found
+                raise ProtocolError("step", "plan.request", request, "has ended: the plan must not name it any more")
+        return tracks  # type: ignore[return-value]
+
+    def _complete(self, message: Message) -> None:
+        outcome: Outcome = message.given
+        repeated = outcome.step not in self.in_flight
+        if repeated and outcome.step > self.last_step:
+            raise ProtocolError("complete", "outcome.step", outcome.step, "was never planned")
+        self._fire("BeginComplete", outcome.step)
+        self._expected = dict(zip(outcome.request, outcome.token, strict=True))
+        if repeated:
+            for request in outcome.request:
+                self._late(request)
+        else:
+            self.execute(outcome.step)
+            del self.executed[outcome.step]
+            self._settle(self.in_flight.pop(outcome.step), outcome)
+        self._apply("complete", message.answer)
+        for rule in self.rules:
+            rule.on_complete(self, message.answer)
+        self._fire("EndComplete", outcome.step, repeated, len(message.answer))
+        self._end_call()
+        self._forget()
+
+    def _settle(self, flight: InFlight, outcome: Outcome) -> None:
+        """Results of entries that still stand count; those of requests that left since are spare or late."""
+        stops = dict(zip(outcome.request, outcome.stop, strict=True))
+        columns: tuple[list[Any], ...] = ([], [], [], [])
+        requests, ends, sampled, stopped = columns
+        for track, start, tokens, samples, epoch in zip(
+            flight.tracks, flight.start, flight.tokens, flight.samples, flight.epochs, strict=True
+        ):
+            if samples and track.id not in stops:
+                raise ProtocolError("complete", "outcome.request", track.id, "sampled in the step, but has no row")
+            if track.epoch == epoch:
+                requests.append(track.id)
+                ends.append(start + tokens)
+                sampled.append(samples)
+                stopped.append(stops[track.id] if samples else False)
+            elif samples:
+                self._stray(track, start + tokens)
+        self._fire_many("Computed", *columns)
+
+    def _stray(self, track: Track, position: int) -> None:
+        record = self.world.RequestId[track.id]
+        if record.phase == WAITING and position == record.prompt + record.outputs:
+            self._fire("Spare", track.id)
+        else:
+            self._late(track.id)
+
+    def _late(self, request: str) -> None:
+        if request in self.tracks:
+            self._fire("Late", request)
+
+    def _observe(self, message: Message) -> None:
+        observation: Observation = message.answer
+        compare(self, observation)
+        for rule in self.rules:
+            rule.on_observe(self, observation)
+
+    def _end(self, message: Message) -> None:
+        for rule in self.rules:
+            rule.on_end(self)
+
+    # --- deltas ------------------------------------------------------------------------------------------
+
+    def _apply(self, method: str, deltas: Sequence[Delta]) -> None:
+        ordered = deltas if self.capabilities.ordered or len(deltas) < 2 else canonical(deltas)
+        for delta in ordered:
+            kind = delta[0]
+            if kind == "delivered":
+                self._delivered(delta[1], delta[2])
+            elif kind == "unindexed":
+                for block in delta[1]:
+                    self._fire("Unindex", block)
+            else:
+                track = self.tracks.get(delta[1])
+                if track is None:
+                    raise ProtocolError(method, f"deltas.{kind}", delta[1], "is a request that was never submitted")
+                _DELTAS[kind](self, track, delta)
+
+    def _took(self, track: Track, delta: Delta) -> None:
+        self._acquire("Take", track, delta[2])
+
+    def _shared(self, track: Track, delta: Delta) -> None:
+        self._acquire("Share", track, delta[2])
+
+    def _acquire(self, event: str, track: Track, blocks: Iterable[int]) -> None:
+        before = self._available()
+        for block in blocks:
+            self._fire(event, track.id, block)
+            track.table.append(block)
+        self._touched[track.id] = None
+        if self.view is not None:
+            acquired = self.view.acquired
+            acquired[track.id] = acquired.get(track.id, 0) + before - self._available()
+
+    def _gave(self, track: Track, delta: Delta) -> None:
+        for block in delta[2]:
+            self._fire("Give", track.id, block)
+        gone = set(delta[2])
+        track.table = [block for block in track.table if block not in gone]
+        track.verified_blocks = 0
+
+    def _indexed(self, track: Track, delta: Delta) -> None:
+        for block in delta[2]:
+            self._fire("Index", track.id, block)
+            if self.shadow is not None and not self.in_flight:
+                identity = self.world.BlockId[block].content
+                if not self.shadow.holds(block, identity):
+                    says = "an indexed block holds the prefix that it is indexed by"
+                    self.fail("KV-14", "content", says, request=track.id, block=block)
+
+    def _admitted(self, track: Track, delta: Delta) -> None:
+        self._admissions += 1
+        key = self._admissions
+        if self.claims("lowest_priority"):
+            key += track.priority * PRIORITY_WEIGHT
+        self._fire("Admit", track.id, delta[2], delta[0] == "resumed", self._reserve(track), key)
+        self.waiting -= 1
+        if self.view is not None:
+            self.view.admitted.append(track)
+
+    def _preempted(self, track: Track, delta: Delta) -> None:
+        record = self.world.RequestId[track.id]
+        wanted = wanted_blocks(record.known, record.high, self.settings.block_size)
+        victim = Victim(track, wanted_blocks=wanted, freed_blocks=self.world.freed, requester=delta[3])
+        place = self._place(track)
+        self._fire("Preempt", track.id, place, delta[3] == track.id)
+        track.release()
+        track.epoch += 1
+        self.waiting += 1
+        if self.view is not None:
+            self.view.victims.append(victim)
+        for rule in self.rules:
+            rule.on_wait(self, track)
+
+    def _ended(self, track: Track, delta: Delta) -> None:
+        was_waiting = self.world.RequestId[track.id].phase == WAITING
+        usable = self.world.usable_blocks
+        tokens = track.limit_tokens - 1
+        fits = -(-tokens // self.settings.block_size) <= usable
+        self._fire("End", track.id, _ENDS[delta[0]], fits)
+        if track.ended:
+            return
+        self.live -= 1
+        self.waiting -= was_waiting
+        for rule in self.rules:
+            rule.on_ended(self, track)
+        self._retire(track)
+
+    def _delivered(self, requests: Sequence[str], tokens: Sequence[int]) -> None:
+        tracks = list(map(self.tracks.get, requests))
+        if None in tracks:
+            unknown = requests[tracks.index(None)]
+            raise ProtocolError("complete", "deltas.delivered", unknown, "is a request that was never submitted")
+        expected = list(map(self._expected.get, requests, tokens))
+        self._fire_many("Deliver", requests, tokens, expected)
+        for track, token in zip(tracks, tokens, strict=True):
+            track.tokens.append(token)  # type: ignore[union-attr]
+
+    # --- parts -------------------------------------------------------------------------------------------
+
+    def _set_parameters(self) -> None:
+        s, c, w = self.settings, self.capabilities, self.world
+        aside = {*c.null_blocks, *c.reserved_blocks}
+        w.pool_blocks, w.block_size = s.blocks, s.block_size
+        w.usable_blocks = s.blocks - len(aside)
+        w.seats, w.token_budget = s.seats, s.token_budget
+        w.watermark, w.lookahead, w.chunked = s.watermark_blocks, c.lookahead_tokens, s.chunked_prefill
+        w.max_prompt, w.max_output = s.max_prompt_tokens, s.max_output_tokens
+        w.max_model = s.max_model_tokens
+        w.aside = aside
+        w.free = set(range(s.blocks)) - aside if self.shows_tables else set()
+
+    def _fire(self, event: str, *fields: Any) -> None:
+        world = self.world
+        if self.explain:
+            self._reads = self._before(event, fields)
+        self.program.one[event](world, *fields)
+        if world.failed:
+            self._note(event, [fields])
+
+    def _fire_many(self, event: str, *columns: Sequence[Any]) -> None:
+        world = self.world
+        if self.explain:
+            for fields in zip(*columns, strict=True):
+                self._fire(event, *fields)
+            return
+        self.program.many[event](world, *columns)
+        if world.failed:
+            self._note(event, list(zip(*columns, strict=True)))
+
+    def _note(self, event: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        names = list(registry.events[event].sorts)
+        for number, row in self.world.failed:
+            conjunct = registry.conjuncts[number]
+            facts = dict(zip(names, rows[row], strict=True)) | self._reads.get(conjunct.name, {})
+            self._found.append(
+                Violation(
+                    rule=conjunct.rule,
+                    conjunct=conjunct.name,
+                    says=_says(number),
+                    message=self.message,
+                    facts=facts,
+                )
+            )
+        self.world.failed.clear()
+
+    def _before(self, event: str, fields: tuple[Any, ...]) -> dict[str, dict[str, Any]]:
+        """Values that the guards of an event are about to read, by conjunct."""
+        return {
+            name: {text: _shown(read(self.world, *fields)) for text, read in reads.items()}
+            for name, reads in _guard_reads(event).items()
+        }
+
+    def _end_call(self) -> None:
+        for request in self._touched:
+            self._fire("Grown", request)
+        self._touched.clear()
+        self._fire("EndCall", self.now_ns)
+        self.view = None
+
+    def _run(self, flight: InFlight) -> list[int]:
+        if self.shadow is None:
+            rows = zip(flight.tracks, flight.start, flight.tokens, strict=True)
+            return [track.id_at(start + tokens - 1) for track, start, tokens in rows]
+        digests, bad = self.shadow.execute(flight)
+        self.count("KV-12", len(digests))
+        for read in bad:
+            self._bad_read(read, flight.step)
+        return digests
+
+    def _bad_read(self, read: BadRead, step: int) -> None:
+        self.fail(
+            "KV-12",
+            "read",
+            "a position is read only if its content was written earlier, with the same token prefix",
+            step=step,
+            request=read.request,
+            position=read.position,
+            block=read.block,
+            found=read.found,
+        )
+
+    def _check_writes(self, tracks: Sequence[Track], plan: Plan) -> None:
+        """KV-13: whoever writes holds the block alone, and the index does not name it."""
+        size, blocks, indexed = self.settings.block_size, self.world.BlockId, self.world.indexed
+        if not indexed:
+            return
+        self.count("KV-13", len(tracks))
+        for track, start, tokens in zip(tracks, plan.start, plan.tokens, strict=True):
+            for block in track.table[start // size : -(-(start + tokens) // size)]:
+                if block in indexed or blocks[block].refs > 1:
+                    self.fail(
+                        "KV-13",
+                        "written",
+                        "a block that others hold, or that the index names, is not written",
+                        request=track.id,
+                        block=block,
+                        first_position=start,
+                        holders=sorted(blocks[block].holders),
+                        indexed=block in indexed,
+                    )
+                    return
+
+    def _holders(self, block: int) -> Iterable[Track]:
+        return [self.tracks[r] for r in self.world.BlockId[block].holders if r in self.tracks]
+
+    def _available(self) -> int:
+        return len(self.world.free) + len(self.world.evictable)
+
+    def _place(self, track: Track) -> int:
+        return track.arrival + (track.priority * PRIORITY_WEIGHT if self.claims("priority") else 0)
+
+    def _reserve(self, track: Track) -> int:
+        if self.claims("declared_reserve"):
+            return track.limit_tokens - 1
+        return int(self.world.RequestId[track.id].known) if self.claims("full_reserve") else 0
+
+    def _retire(self, track: Track) -> None:
+        track.ended = True
+        track.epoch += 1
+        track.ended_in_step = self.last_step
+        self._retired.append(track)
+
+    def _forget(self) -> None:
+        """Requests that ended long ago, and before every step in flight, leave no trace."""
+        oldest = min(self.in_flight, default=self.last_step + 1)
+        while len(self._retired) > self.horizon and self._retired[0].ended_in_step < oldest:
+            track = self._retired.popleft()
+            self.tracks.pop(track.id, None)
+            self.world.RequestId.pop(track.id, None)
+
+
+def canonical(deltas: Sequence[Delta]) -> list[Delta]:
+    """The one order for deltas that come in none: what was computed, then who leaves (each with its blocks), then
+    growth of those who run, then admissions (each with its blocks)."""
+    leaving = {d[1]: n for n, d in enumerate(deltas) if d[0] == "preempted" or d[0] in _ENDS}
+    entering = {d[1]: n for n, d in enumerate(deltas) if d[0] in ("admitted", "resumed")}
+
+    def key(item: tuple[int, Delta]) -> tuple[int, int, int, int]:
+        number, delta = item
+        kind = delta[0]
+        if kind == "gave":
+            return (2, leaving.get(delta[1], number), 0, number)
+        if kind == "preempted" or kind in _ENDS:
+            return (2, number, 1, number)
+        if kind in ("took", "shared"):
+            group = entering.get(delta[1])
+            inner = 0 if kind == "shared" else 1
+            return (4, number, 0, number) if group is None else (5, group, inner, number)
+        if kind in ("admitted", "resumed"):
+            return (5, number, 2, number)
+        return (_CANONICAL[kind], number, 0, number)
+
+    return [delta for _, delta in sorted(enumerate(deltas), key=key)]
+
+
+@define(frozen=True)
+class _Key:
+    """What of the capabilities decides which conjuncts are active."""
+
+    observes: str
+    ordered: bool
+    claims: frozenset[str]
+
+    @classmethod
+    def of(cls, capabilities: Capabilities) -> "_Key":
+        asked = {claim for conjunct in registry.conjuncts for claim in conjunct.binding.claims}
+        return cls(capabilities.observes, capabilities.ordered, capabilities.claims & asked)
+
+
+@cache
+def _program(key: _Key, dropped: str | None) -> Program:
+    capabilities = Capabilities(observes=key.observes, ordered=key.ordered, claims=key.claims)  # type: ignore[arg-type]
+
+    def active(conjunct: Conjunct) -> bool:
+        binding: Binding = conjunct.binding
+        return binding.missing(capabilities) is None
+
+    return compile_program(registry, active, dropped)
+
+
+@cache
+def _says(number: int) -> str:
+    return printed(registry.conjuncts[number].term, registry.names)
+
+
+@cache
+def _guard_reads(event: str) -> Mapping[str, Mapping[str, Callable[..., Any]]]:
+    return {c.name: state_reads(registry, c) for c in registry.guards(event)}
+
+
+def _shown(value: Any) -> Any:
+    return sorted(value) if isinstance(value, set) else value
+
+
+_FEEDS: dict[str, Callable[[Monitor, Message], None]] = {
+    "submit": Monitor._submit,
+    "cancel": Monitor._cancel,
+    "notify": Monitor._notify,
+    "step": Monitor._step,
+    "complete": Monitor._complete,
+    "observe": Monitor._observe,
+    "end": Monitor._end,
+}
+_DELTAS: dict[str, Callable[[Monitor, Track, Delta], None]] = {
+    "took": Monitor._took,
+    "shared": Monitor._shared,
+    "gave": Monitor._gave,
+    "indexed": Monitor._indexed,
+    "admitted": Monitor._admitted,
+    "resumed": Monitor._admitted,
+    "preempted": Monitor._preempted,
+    "finished": Monitor._ended,
+    "failed": Monitor._ended,
+    "cancelled": Monitor._ended,
+    "expired": Monitor._ended,
+}
+
+__all__ = ["Monitor", "StepView", "Victim", "World", "canonical"]

@@ -1,0 +1,40 @@
+"""The base of rules that are plain classes: what the monitor tells them, each a method that does nothing."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..monitor import Monitor, StepView
+    from ..tracks import Track
+    from ..vocabulary import Delta, Observation
+
+
+class TraceRule:
+    """One instance per run; it speaks through `m.fail(rule, place, sentence, **facts)` and `m.count(rule)`."""
+
+    active = True
+
+    def on_accept(self, m: "Monitor", track: "Track") -> None: ...
+
+    def on_wait(self, m: "Monitor", track: "Track") -> None:
+        """A preempted request waits again."""
+
+    def on_ended(self, m: "Monitor", track: "Track") -> None: ...
+
+    def on_step(self, m: "Monitor", view: "StepView") -> None: ...
+
+    def on_complete(self, m: "Monitor", deltas: "Sequence[Delta]") -> None: ...
+
+    def on_observe(self, m: "Monitor", observation: "Observation") -> None: ...
+
+    def on_end(self, m: "Monitor") -> None: ...
+
+
+class Elsewhere:
+    """A card whose check stands elsewhere (the shadow, the snapshot, the suite)."""
+
+
+def record(m: "Monitor", request: str) -> Any:
+    """The relation's record of a request."""
+    return m.world.RequestId[request]

@@ -1,0 +1,186 @@
+"""STEP and PRE rules that look at a whole step: who was left out, and whether memory was really short."""
+
+from typing import TYPE_CHECKING
+
+from ..relation import WAITING, registry
+from ..vocabulary import blocks_for
+from .base import TraceRule, record
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..monitor import Monitor, StepView
+    from ..vocabulary import Delta
+
+monitor = registry.monitor
+
+
+@monitor("STEP-8", claims=("hybrid",), evidence="exhausted", bugs=("B62",))
+class NobodyIsLeftOut(TraceRule):
+    """A running request with its blocks in hand is in every step that has budget left, whatever happened to others.
+
+    Why: after one failed allocation vLLM's loop ended for everybody behind it
+    (https://github.com/vllm-project/vllm/pull/36390).
+    """
+
+    def on_step(self, m: "Monitor", view: "StepView") -> None:
+        running = m.world.running
+        if view.budget_left < 1 or not running:
+            return
+        m.count("STEP-8")
+        if len(running) == len(view.plan.request):
+            return
+        for request in running:
+            r = record(m, request)
+            if r.served_in != m.world.step and self._could_run(m, r):
+                says = "a running request with its blocks in hand is in every step that has budget left"
+                m.fail("STEP-8", "left_out", says, request=request, budget_left=view.budget_left)
+
+    @staticmethod
+    def _could_run(m: "Monitor", r: "object") -> bool:
+        wants = r.issued < r.known and r.outputs + r.in_flight < r.output_limit  # type: ignore[attr-defined]
+        if m.shows_tables:
+            return bool(wants and r.issued < r.room)  # type: ignore[attr-defined]
+        return bool(wants and r.issued % m.settings.block_size != 0)  # type: ignore[attr-defined]
+
+
+def _spared_without(m: "Monitor", view: "StepView") -> int:
+    """Blocks that would have been left, had the last victim of the step stayed and grown as far as it could.
+
+    Negative: it had to go.  By counts where blocks are not shown; they do not see sharing, so then nobody is judged.
+    """
+    last = view.victims[-1]
+    freed = sum(victim.freed_blocks for victim in view.victims[:-1])
+    return view.available_before + freed - view.growth_blocks - last.wanted_blocks
+
+
+@monitor("PRE-1", needs="tables", bugs=("B24",))
+class OnlyWhenMemoryIsShort(TraceRule):
+    """Preemption happens only when something that must run cannot get memory.
+
+    Why: work is thrown away for nothing; SGLang retracted a running request because test and charge differed
+    (https://github.com/sgl-project/sglang/pull/22495).
+    """
+
+    def on_step(self, m: "Monitor", view: "StepView") -> None:
+        if not view.victims:
+            return
+        m.count("PRE-1")
+        spared = _spared_without(m, view)
+        if spared >= 0 and not view.admitted:
+            victim = view.victims[-1]
+            m.fail(
+                "PRE-1",
+                "needless",
+                "the last victim of a step was needed: growth did not fit without what it freed",
+                victim=victim.track.id,
+                free_before=view.available_before,
+                growth=view.growth_blocks,
+                victim_wanted=victim.wanted_blocks,
+                left_over=spared,
+            )
+
+
+@monitor("PRE-4", needs="tables", claims=("fcfs",), bugs=("B23",))
+class AdmissionPreemptsNobody(TraceRule):
+    """Admission of a waiting request preempts nobody.
+
+    Why: sharing the allocation path of running requests, admission evicted them, and the run became orders of magnitude
+    slower (Dynamo, https://github.com/ai-dynamo/dynamo/issues/9718).
+    """
+
+    def on_step(self, m: "Monitor", view: "StepView") -> None:
+        if view.admitted and len(m.world.running) > len(view.admitted):
+            m.count("PRE-4")
+        if not view.victims:
+            return
+        says = "what a preemption freed went to requests that ran before, not to an admission"
+        if view.admitted and (spared := _spared_without(m, view)) >= 0:
+            m.fail(
+                "PRE-4",
+                "for_admission",
+                says,
+                victim=view.victims[-1].track.id,
+                admitted=view.admitted[0].id,
+                left_over=spared,
+            )
+            return
+        for victim in view.victims:
+            who = victim.requester
+            if who is None or who == victim.track.id or who not in m.tracks:
+                continue
+            r = record(m, who)
+            if r.phase == WAITING and who not in {v.track.id for v in view.victims}:
+                m.fail("PRE-4", "requester", says, victim=victim.track.id, requester=who)
+
+
+@monitor("PRE-5", claims=("newest_first",))
+class NobodyEarlierForSomebodyLater(TraceRule):
+    """Among equals, nobody admitted earlier is preempted to keep somebody admitted later.
+
+    Why: sunk cost is protected; and the oldest must always get through, or nobody may (PagedAttention, SOSP 2023,
+    section 4.5).
+    """
+
+    def on_step(self, m: "Monitor", view: "StepView") -> None:
+        if not view.victims:
+            return
+        m.count("PRE-5")
+        fresh = {track.id for track in view.admitted}
+        kept = [request for request in m.world.running if request not in fresh]
+        for victim in view.victims:
+            earlier = record(m, victim.track.id).victim_key
+            later = [
+                request
+                for request in kept
+                if record(m, request).victim_key > earlier and m.tracks[request].priority == victim.track.priority
+            ]
+            if later:
+                says = "nobody admitted earlier is preempted to keep somebody admitted later"
+                m.fail("PRE-5", "earlier", says, victim=victim.track.id, kept=min(later))
+
+
+@monitor("PRE-6", evidence="exhausted", bugs=("B24",))
+class SomebodyAdvances(TraceRule):
+    """A preemption leaves somebody running, and completed tokens grow within a bounded number of steps.
+
+    Why: DeepSpeed-MII threw away the KV of every request when none could grow, and started over, the same way
+    (https://github.com/deepspeedai/DeepSpeed-MII/pull/403).
+    """
+
+    def __init__(self) -> None:
+        self.barren_steps = 0
+        self.look_again_at = 16
+
+    def on_step(self, m: "Monitor", view: "StepView") -> None:
+        if view.victims:
+            m.count("PRE-6")
+            fresh = {track.id for track in view.admitted}
+            if len(view.victims) >= 2 and not m.world.running - fresh:
+                says = "a preemption leaves somebody running who ran before"
+                m.fail("PRE-6", "all", says, victims=[v.track.id for v in view.victims])
+        if view.plan.request:
+            self.barren_steps += 1
+            if self.barren_steps >= self.look_again_at:
+                self._look(m)
+
+    def on_complete(self, m: "Monitor", deltas: "Sequence[Delta]") -> None:
+        if any(delta[0] == "delivered" and delta[1] for delta in deltas):
+            self.barren_steps = 0
+            self.look_again_at = 16
+
+    def _look(self, m: "Monitor") -> None:
+        """Steps without a token are spent on prefill: at most every known position once, and one step each."""
+        live = [record(m, request).known + 2 for request, track in m.tracks.items() if not track.ended]
+        bound = sum(live) + m.settings.overlap_depth
+        if self.barren_steps > bound:
+            m.fail(
+                "PRE-6", "barren", "completed tokens grow within a bounded number of steps", steps=self.barren_steps, bound=bound
+            )
+            self.barren_steps = 0
+        self.look_again_at = bound + 1
+
+
+def wanted_blocks(known_tokens: int, high_tokens: int, block_size: int) -> int:
+    """How far a victim could have grown at most, in blocks."""
+    return max(0, blocks_for(known_tokens, block_size) - blocks_for(high_tokens, block_size))

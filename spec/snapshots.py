@@ -1,0 +1,124 @@
+"""A snapshot against what the deltas built: an undeclared change shows here.
+
+Where a rule is a term, the term itself is evaluated on the state that the subject shows.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .compiled import World
+from .relation import PHASES, registry
+from .vocabulary import Observation
+
+if TYPE_CHECKING:
+    from .monitor import Monitor
+
+
+def compare(m: "Monitor", shown: Observation) -> None:
+    """Counters and requests first; blocks only where they are shown."""
+    if m.shows("counters"):
+        _compare_counters(m, shown)
+        _compare_requests(m, shown)
+    if m.shows_tables:
+        _compare_lists(m, shown)
+        _compare_tables(m, shown)
+        _evaluate_invariants(m, shown)
+
+
+_COUNTERS: dict[str, Callable[["Monitor"], int]] = {
+    "running": lambda m: len(m.world.running),
+    "waiting": lambda m: m.waiting,
+    "free_blocks": lambda m: len(m.world.free) + len(m.world.evictable),
+    "used_blocks": lambda m: len(m.world.in_use),
+}
+
+
+def _compare_counters(m: "Monitor", shown: Observation) -> None:
+    for name, value in shown.counters.items():
+        if name not in _COUNTERS or (name.endswith("blocks") and not m.shows_tables):
+            continue
+        m.count("OBS-3")
+        true = _COUNTERS[name](m)
+        if value != true:
+            m.fail("OBS-3", name, "exported counters equal the state", counter=name, shown=value, true=true)
+
+
+def _compare_requests(m: "Monitor", shown: Observation) -> None:
+    m.count("LIFE-1", m.live)
+    live = {track.id for track in m.tracks.values() if not track.ended}
+    for request in sorted(live - set(shown.requests))[:1]:
+        phase = PHASES[m.world.RequestId[request].phase]
+        m.fail("LIFE-1", "lost", "every request that has not ended is somewhere", request=request, last_known=phase)
+    for request in sorted(set(shown.requests) - live)[:1]:
+        m.fail("LIFE-1", "ghost", "nobody who ended is anywhere", request=request)
+    for request, view in shown.requests.items():
+        if request not in live:
+            continue
+        r = m.world.RequestId[request]
+        if view.state != PHASES[r.phase]:
+            says = "a request is where its deltas say"
+            m.fail("LIFE-1", "elsewhere", says, request=request, shown=view.state, true=PHASES[r.phase])
+        if view.in_flight != r.in_flight:
+            says = "placeholders equal what is in flight"
+            m.fail("LIFE-8", "count", says, request=request, shown=view.in_flight, true=r.in_flight)
+
+
+def _compare_lists(m: "Monitor", shown: Observation) -> None:
+    for name in ("free", "evictable"):
+        blocks = getattr(shown, name)
+        twice = [block for block, times in Counter(blocks).items() if times > 1]
+        if twice:
+            m.fail("KV-8", name, f"the {name} list names a block once", block=twice[0], times=blocks.count(twice[0]))
+    if set(shown.index) != m.world.indexed:
+        odd = min(set(shown.index) ^ m.world.indexed)
+        says = "the index names what its deltas say"
+        m.fail("KV-14", "index", says, block=odd, shown=odd in shown.index, true=odd in m.world.indexed)
+
+
+def _compare_tables(m: "Monitor", shown: Observation) -> None:
+    held = {track.id: track.table for track in m.tracks.values() if track.table}
+    for request in sorted({*held, *shown.tables}):
+        table = list(shown.tables.get(request, ()))
+        if table != held.get(request, []):
+            says = "a table is what its deltas say"
+            m.fail("KV-6", "table", says, request=request, shown=table, true=held.get(request, []))
+            return
+
+
+def _evaluate_invariants(m: "Monitor", shown: Observation) -> None:
+    world = _world_of(m, shown)
+    for rule in ("KV-1", "KV-3"):
+        if not m.binds(rule):
+            continue
+        for conjunct in registry.of_kind("invariant"):
+            if conjunct.rule == rule and not m.program.holds[conjunct.name](world):
+                m.fail(rule, str(conjunct.place), m.says(conjunct), **_sizes(world))
+
+
+def _world_of(m: "Monitor", shown: Observation) -> World:
+    """The state of the relation that a snapshot shows."""
+    world = m.program.world()
+    world.pool_blocks = m.settings.blocks
+    world.free, world.evictable = set(shown.free), set(shown.evictable)
+    world.aside = {*shown.null, *shown.reserved} | {block for block, _, _ in shown.obligations}
+    for request, table in shown.tables.items():
+        for block in table:
+            world.in_use.add(block)
+            world.BlockId[block].holders.add(request)
+    for block, count in shown.ref_counts.items():
+        world.BlockId[block].refs = count
+    world.aside -= world.in_use
+    for block in range(m.settings.blocks):
+        world.BlockId[block]  # noqa: B018  (every block of the pool has a record, held or not)
+    return world
+
+
+def _sizes(world: Any) -> dict[str, int]:
+    return {
+        "free": len(world.free),
+        "evictable": len(world.evictable),
+        "in_use": len(world.in_use),
+        "aside": len(world.aside),
+        "pool_blocks": world.pool_blocks,
+    }

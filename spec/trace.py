@@ -1,0 +1,220 @@
+"""Recorded runs: JSONL, one message per line, so that a scheduler can be judged without being run again.
+
+The first line is the header; the others are the messages in the order of their calls::
+
+    {"schema":"schedspec/1","type":"header","settings":{…},"capabilities":{…},"seed":0,"subject":"…"}
+    {"schema":"schedspec/1","type":"submit","now_ns":0,"request":{…},"receipt":{…}}
+    {"schema":"schedspec/1","type":"step","now_ns":5,"plan":{"step":0,"request":["r1"],"start":[0],…}}
+    {"schema":"schedspec/1","type":"complete","now_ns":9,"outcome":{…},"deltas":[["delivered",["r1"],[7]]]}
+    {"schema":"schedspec/1","type":"end","now_ns":9}
+
+`trace.schema.json` says the same to other languages.  A trace without an `end` is a run that was cut off: all
+that it holds can be judged, only not whether every request came to its end.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from os import PathLike
+from typing import IO, Any, cast
+
+from .protocol import (
+    MISSING,
+    ProtocolError,
+    did_you_mean,
+    encode,
+    read_capabilities,
+    read_deltas,
+    read_event,
+    read_now_ns,
+    read_observation,
+    read_outcome,
+    read_plan,
+    read_receipt,
+    read_request,
+    read_settings,
+    read_text,
+    read_whole,
+    shown,
+)
+from .vocabulary import SCHEMA, Header, Message
+
+Source = str | PathLike[str] | IO[str] | IO[bytes]
+
+_Part = tuple[str, Callable[[Any], Any]] | None
+
+
+def _text(field: str) -> Callable[[Any], Any]:
+    return lambda value: read_text(value, "cancel", field)
+
+
+def _deltas(kind: str) -> Callable[[Any], Any]:
+    return lambda value: read_deltas(value, kind)
+
+
+# Type of a line -> under which names its call and its answer stand, and what reads them.
+_PARTS: Mapping[str, tuple[_Part, _Part]] = {
+    "submit": (("request", read_request), ("receipt", read_receipt)),
+    "cancel": (("request_id", _text("request_id")), ("deltas", _deltas("cancel"))),
+    "notify": (("event", read_event), ("deltas", _deltas("notify"))),
+    "step": (None, ("plan", read_plan)),
+    "complete": (("outcome", read_outcome), ("deltas", _deltas("complete"))),
+    "observe": (None, ("observation", read_observation)),
+    "end": (None, None),
+}
+_HEADER = ("settings", "capabilities", "seed", "subject")
+_FIELDS = {
+    kind: frozenset({"schema", "type", "now_ns", *(part[0] for part in parts if part)})
+    for kind, parts in _PARTS.items()
+}
+_TYPES = ("header", *_PARTS)
+
+
+class TraceError(ValueError):
+    """A file that is no trace: `source:line: sentence`."""
+
+    def __init__(self, source: str, line: int, problem: str) -> None:
+        super().__init__(source, line, problem)
+        self.source = source
+        self.line = line
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.line}: {self.problem}"
+
+
+class TraceWriter:
+    """Writes the header at once and one line per message.  The file stays the caller's to close.
+
+    >>> with open("run.jsonl", "w") as file:                                          # doctest: +SKIP
+    ...     writer = TraceWriter(file, header)
+    ...     writer.write(message)
+    """
+
+    def __init__(self, file: IO[str], header: Header) -> None:
+        self._file = file
+        self._put({"type": "header", **{name: getattr(header, name) for name in _HEADER}})
+
+    def write(self, message: Message) -> None:
+        line = {"type": message.kind, "now_ns": message.now_ns}
+        for part, value in zip(_PARTS[message.kind], (message.given, message.answer), strict=True):
+            if part is not None:
+                line[part[0]] = value
+        self._put(line)
+
+    def _put(self, line: Mapping[str, Any]) -> None:
+        self._file.write(encode({"schema": SCHEMA, **line}) + "\n")
+
+
+def read_trace(source: Source) -> tuple[Header, Iterator[Message]]:
+    """The header, and the messages as they are read: memory does not grow with the file.
+
+    The iterator raises TraceError where a line is wrong.  A file that is given open is left open.
+    """
+    items = _read(source)
+    # A generator that has yielded once closes its file even if nobody reads on.
+    header = cast(Header, next(items))
+    return header, cast(Iterator[Message], items)
+
+
+def _read(source: Source) -> Iterator[Header | Message]:
+    if isinstance(source, (str, PathLike)):
+        with open(source, "rb") as file:
+            yield from _items(str(source), file)
+    else:
+        yield from _items(str(getattr(source, "name", "trace")), source)
+
+
+def _items(name: str, lines: Iterable[str | bytes]) -> Iterator[Header | Message]:
+    header: Header | None = None
+    last: Message | None = None
+    number = 0
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            item = _message(_object(line), last) if header else _header(_object(line))
+        except (_Wrong, ProtocolError) as error:
+            raise TraceError(name, number, str(error)) from error
+        if isinstance(item, Header):
+            header = item
+        else:
+            last = item
+        yield item
+    if header is None:
+        raise TraceError(name, max(number, 1), "the trace is empty: its first line must be the header")
+
+
+class _Wrong(Exception):
+    """What is wrong with a line, before it is known which."""
+
+
+def _object(line: str | bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        if line[-1:] not in ("\n", b"\n"):
+            problem = (
+                "the last line is cut off: the run that wrote it was ended in the middle, delete this line"
+            )
+            raise _Wrong(problem) from error
+        raise _Wrong(f"the line is not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise _Wrong(f"the line is {shown(found)}, but must be an object with schema and type")
+    if found.get("schema") != SCHEMA:
+        raise _Wrong(_schema_problem(found.get("schema", MISSING)))
+    return found
+
+
+def _schema_problem(schema: object) -> str:
+    older_or_newer = isinstance(schema, str) and schema.startswith("schedspec/")
+    hint = "another version of schedspec wrote it" if older_or_newer else "is this a trace of schedspec?"
+    return f"schema is {shown(schema)}, but this version reads {SCHEMA!r}: {hint}"
+
+
+def _header(line: dict[str, Any]) -> Header:
+    if line.get("type") != "header":
+        kind = shown(line.get("type", MISSING))
+        raise _Wrong(f"type is {kind}, but the first line must be the header: settings and capabilities")
+    _known_fields(line, "header", {"schema", "type", *_HEADER})
+    return Header(
+        settings=read_settings(line.get("settings", MISSING), "header"),
+        capabilities=read_capabilities(line.get("capabilities", MISSING), "header"),
+        seed=read_whole(line.get("seed", 0), "header", "seed"),
+        subject=read_text(line.get("subject", "unknown"), "header", "subject"),
+    )
+
+
+def _message(line: dict[str, Any], last: Message | None) -> Message:
+    kind = line.get("type", MISSING)
+    fields = _FIELDS.get(kind) if isinstance(kind, str) else None
+    if fields is None:
+        raise _Wrong(_type_problem(kind))
+    if line.keys() != fields:
+        _known_fields(line, kind, fields)
+        missing = min(fields - line.keys())
+        raise ProtocolError(kind, missing, MISSING, f"a line of type {kind} has it")
+    now_ns = read_now_ns(line["now_ns"], kind)
+    if last is not None:
+        _after(last, now_ns)
+    given, answer = (None if part is None else part[1](line[part[0]]) for part in _PARTS[kind])
+    return Message(kind, now_ns, given, answer)
+
+
+def _after(last: Message, now_ns: int) -> None:
+    if last.kind == "end":
+        raise _Wrong("this line stands after the end: one file holds one run")
+    if now_ns < last.now_ns:
+        raise _Wrong(f"now_ns is {now_ns}, but the message before had {last.now_ns}: time never goes back")
+
+
+def _type_problem(kind: object) -> str:
+    if kind == "header":
+        return "type is 'header', but a trace has one header: one file holds one run"
+    return f"type is {shown(kind)}, but there is no such type: {did_you_mean(kind, _TYPES)}"
+
+
+def _known_fields(line: Mapping[str, Any], kind: str, fields: Iterable[str]) -> None:
+    for name in line:
+        if name not in fields:
+            problem = f"a line of type {kind} has no such field"
+            raise ProtocolError(kind, name, line[name], problem, did_you_mean(name, sorted(fields)))

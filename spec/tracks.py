@@ -1,0 +1,78 @@
+"""What the monitor remembers of one request beside the relation: its tokens, prefix identities and table."""
+
+from collections.abc import Sequence
+
+from attrs import Factory, define
+
+from .vocabulary import Request
+
+ROOT = 0x5EED
+
+
+def chained(parent: int, token: int) -> int:
+    """The identity of a prefix from that of the prefix before and its last token: the same in every process."""
+    return hash((parent, token))
+
+
+@define(eq=False)
+class Track:
+    """`ids[p]` identifies the prefix that ends with position p; `table` is replaced, never cut, when blocks go
+    back, so that a step in flight keeps the one that it was planned with.  `epoch` counts departures from the running
+    set: an entry of an earlier epoch is stale."""
+
+    id: str
+    priority: int
+    arrival: int
+    limit_tokens: int
+    tokens: list[int]
+    ids: list[int] = Factory(list)
+    table: list[int] = Factory(list)
+    epoch: int = 0
+    ended: bool = False
+    ended_in_step: int = 0
+    verified_blocks: int = 0
+
+    @classmethod
+    def of(cls, request: Request, arrival: int) -> "Track":
+        limit = request.prompt_tokens + request.max_output_tokens
+        return cls(request.id, request.priority, arrival, limit, list(request.prompt_ids))
+
+    def id_at(self, position: int) -> int:
+        """Identity of the prefix that ends with `position`; a token that nobody delivered is unlike any other."""
+        ids, tokens = self.ids, self.tokens
+        while len(ids) <= position:
+            at = len(ids)
+            if at >= len(tokens):
+                return chained(ROOT - 1, hash((self.arrival, position)))
+            ids.append(chained(ids[-1] if ids else ROOT, tokens[at]))
+        return ids[position]
+
+    def release(self) -> None:
+        self.table = []
+        self.verified_blocks = 0
+
+
+class BlockPrefixes:
+    """`prefix[r][base]` of the relation: the identity of the prefix that ends with the block that starts at base."""
+
+    __slots__ = ("block_size", "track")
+
+    def __init__(self, track: Track, block_size: int) -> None:
+        self.track = track
+        self.block_size = block_size
+
+    def __getitem__(self, base: int) -> int:
+        return self.track.id_at(base + self.block_size - 1)
+
+
+@define(eq=False)
+class InFlight:
+    """A planned step that has not completed: its columns, with the epoch and table of each entry's request."""
+
+    step: int
+    tracks: Sequence[Track]
+    start: Sequence[int]
+    tokens: Sequence[int]
+    samples: Sequence[int]
+    epochs: list[int]
+    tables: list[list[int]]

@@ -1,0 +1,171 @@
+"""The driver: does operations to a subject, plays the engine, and has the monitor judge each message.
+
+It stops at the first message that breaks a rule: what follows a broken state says nothing.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+
+from attrs import Factory, define
+
+from schedspec.spec.monitor import Monitor
+from schedspec.spec.protocol import ProtocolError
+from schedspec.spec.relation import registry
+from schedspec.spec.verdicts import Violation
+from schedspec.spec.vocabulary import Header, Message, Outcome, Plan, Settings, Subject, SubjectFactory
+
+from .engine import Engine
+from .script import COMPLETE, STEP, Op, Script
+from .subjects.guard import guarded
+
+SMALL_POOL_BLOCKS = 256
+SPARSE_OBSERVATIONS = 64
+
+
+@define(eq=False)
+class Driver:
+    """One run of one subject.  `messages` is its trace, `ops` its script, `broken` what the last message broke,
+    `fault` how the subject broke the protocol.  A broken SHOULD leaves the state sound, so the run goes on: `advice`
+    has the first break of each, with the number of operations until then."""
+
+    subject: Subject
+    settings: Settings
+    seed: int
+    monitor: Monitor
+    header: Header
+    ignored: frozenset[str] = frozenset()
+    engine: Engine = Factory(Engine)
+    ops: list[Op] = Factory(list)
+    messages: list[Message] = Factory(list)
+    broken: list[Violation] = Factory(list)
+    advice: dict[str, tuple[Violation, int]] = Factory(dict)
+    fault: ProtocolError | None = None
+    now_ns: int = 0
+    keep_messages: bool = True
+    _plans: deque[Plan] = Factory(deque)
+    _outcomes: deque[Outcome] = Factory(lambda: deque(maxlen=8))
+    _calls: int = 0
+
+    @classmethod
+    def start(
+        cls,
+        factory: SubjectFactory,
+        settings: Settings,
+        seed: int,
+        *,
+        name: str = "subject",
+        ignored: frozenset[str] = frozenset(),
+        explain: bool = False,
+        timeout_s: float | None = 10.0,
+        keep_messages: bool = True,
+    ) -> "Driver":
+        """A fresh subject.  Raises Unsupported or ProtocolError if there is none to be had."""
+        subject = guarded(factory, timeout_s)(settings, seed)
+        header = Header(settings=settings, capabilities=subject.capabilities(), seed=seed, subject=name)
+        monitor = Monitor(header, explain=explain)
+        return cls(subject, settings, seed, monitor, header, ignored, keep_messages=keep_messages)
+
+    @property
+    def over(self) -> bool:
+        return bool(self.broken) or self.fault is not None
+
+    @property
+    def script(self) -> Script:
+        return Script(self.settings, self.seed, self.ops)
+
+    @property
+    def protocol_messages(self) -> int:
+        """Calls that a person has to follow: snapshots are not among them."""
+        return sum(message.kind not in ("observe", "end") for message in self.messages)
+
+    def run(self, ops: Iterable[Op]) -> None:
+        for op in ops:
+            if self.over:
+                return
+            self.do(op)
+
+    def do(self, op: Op) -> None:
+        """One operation; one that cannot be done now (a result when none is due) is nothing."""
+        if self.over or not self._can(op):
+            return
+        self.ops.append(op)
+        try:
+            for message in self._call(op):
+                self._judge(message)
+            self._observe(op)
+        except ProtocolError as fault:
+            self.fault = fault
+            last = self.monitor.message
+            self.broken = [v for v in self.monitor.violations if v.message == last and v.rule not in self.ignored]
+
+    def drain(self) -> None:
+        """Steps and results until every request has ended; LIVE-1 and LIVE-2 say when that takes too long."""
+        while not self.over and (self.monitor.live or self._plans):
+            self.do(STEP)
+            self.do(COMPLETE)
+        if not self.over:
+            self._judge(Message("end", self.now_ns))
+
+    # --- parts -------------------------------------------------------------------------------------------
+
+    def _can(self, op: Op) -> bool:
+        if op.kind == "step":
+            return len(self._plans) < self.settings.overlap_depth
+        if op.kind == "complete":
+            return bool(self._plans)
+        if op.kind == "repeat":
+            return len(self._outcomes) >= op.back
+        return True
+
+    def _call(self, op: Op) -> Iterable[Message]:
+        now, subject = self.now_ns, self.subject
+        if op.kind == "tick":
+            self.now_ns += op.ns
+        elif op.kind == "submit":
+            assert op.request is not None
+            self.engine.expect(op.request.id, op.request.prompt_tokens, op.stop_after)
+            yield Message("submit", now, op.request, subject.submit(op.request, now))
+        elif op.kind == "cancel":
+            yield Message("cancel", now, op.id, subject.cancel(op.id, now))
+        elif op.kind == "step":
+            plan = subject.step(now)
+            yield Message("step", now, None, plan)
+            if plan.request:
+                self._plans.append(plan)
+        else:
+            outcome = self._next_outcome() if op.kind == "complete" else self._outcomes[-op.back]
+            yield Message("complete", now, outcome, subject.complete(outcome, now))
+
+    def _next_outcome(self) -> Outcome:
+        outcome = self.engine.outcome(self._plans.popleft(), self.monitor)
+        self._outcomes.append(outcome)
+        return outcome
+
+    def _judge(self, message: Message) -> None:
+        if self.keep_messages:
+            self.messages.append(message)
+        for violation in self.monitor.feed(message):
+            if violation.rule in self.ignored:
+                continue
+            if registry.rules[violation.rule].level == "SHOULD":
+                self.advice.setdefault(violation.rule, (violation, len(self.ops)))
+            else:
+                self.broken.append(violation)
+
+    def _observe(self, op: Op) -> None:
+        """Snapshots after every call where the pool is small, now and then where it is not."""
+        self._calls += 1
+        if self.over or op.kind == "tick" or self.header.capabilities.observes == "decisions":
+            return
+        if self.settings.blocks > SMALL_POOL_BLOCKS and self._calls % SPARSE_OBSERVATIONS:
+            return
+        shown = self.subject.observe()
+        if shown is not None:
+            self._judge(Message("observe", self.now_ns, None, shown))
+
+
+def replay(factory: SubjectFactory, script: Script, **options: object) -> Driver:
+    """The same operations on a fresh subject."""
+    driver = Driver.start(factory, script.settings, script.seed, **options)  # type: ignore[arg-type]
+    driver.run(script.ops)
+    return driver

@@ -1,0 +1,98 @@
+"""A run as a list of operations: what was done to a subject, apart from what it answered.
+
+A script with its settings and seed is a run: drawn by the search, written down by the driver, cut down by the
+shrinker, pasted as a test.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from attrs import asdict, field, frozen
+
+from schedspec.spec.protocol import read_request, read_settings
+from schedspec.spec.vocabulary import Request, Settings
+
+OpKind = Literal["submit", "cancel", "step", "complete", "repeat", "tick"]
+
+
+@frozen
+class Op:
+    """`submit` has a request and after how many tokens the model stops it; `cancel` an id; `complete` brings the
+    oldest result, `repeat` the one that came `back` results ago once more; `tick` lets time pass."""
+
+    kind: OpKind
+    request: Request | None = None
+    stop_after: int | None = None
+    id: str = ""
+    back: int = 1
+    ns: int = 0
+
+
+@frozen
+class Script:
+    settings: Settings
+    seed: int
+    ops: tuple[Op, ...] = field(converter=tuple)
+
+
+STEP = Op("step")
+COMPLETE = Op("complete")
+ROUND = (STEP, COMPLETE)
+
+
+def submit(
+    id: str,
+    prompt: int | Sequence[int],
+    output: int,
+    *,
+    stop_after: int | None = None,
+    client: str = "default",
+    priority: int = 0,
+) -> Op:
+    """A submission; a prompt given as a number is that many tokens that no other request shares."""
+    start = sum(id.encode()) * 1000
+    ids = range(start, start + prompt) if isinstance(prompt, int) else prompt
+    request = Request(id=id, prompt_ids=tuple(ids), max_output_tokens=output, client=client, priority=priority)
+    return Op("submit", request, stop_after)
+
+
+def cancel(id: str) -> Op:
+    return Op("cancel", id=id)
+
+
+def rounds(count: int) -> tuple[Op, ...]:
+    return ROUND * count
+
+
+def to_json(script: Script) -> dict[str, Any]:
+    ops = []
+    for op in script.ops:
+        plain: dict[str, Any] = {"op": op.kind}
+        if op.request is not None:
+            plain["request"] = asdict(op.request)
+            plain["stop_after"] = op.stop_after
+        if op.kind == "cancel":
+            plain["id"] = op.id
+        if op.kind == "repeat":
+            plain["back"] = op.back
+        if op.kind == "tick":
+            plain["ns"] = op.ns
+        ops.append(plain)
+    return {"settings": asdict(script.settings), "seed": script.seed, "ops": ops}
+
+
+def from_json(plain: dict[str, Any]) -> Script:
+    ops = []
+    for item in plain["ops"]:
+        request = read_request(item["request"]) if "request" in item else None
+        ops.append(
+            Op(
+                item["op"],
+                request,
+                item.get("stop_after"),
+                item.get("id", ""),
+                item.get("back", 1),
+                item.get("ns", 0),
+            )
+        )
+    return Script(read_settings(plain["settings"]), plain["seed"], ops)
