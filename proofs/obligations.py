@@ -5,20 +5,22 @@ subjects with a claim is used only for rules that ask for that claim, and a SHOU
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import z3
 from attrs import frozen
 
 from schedspec.spec.registry import Conjunct, Registry
-from schedspec.spec.terms import Sort, walk
+from schedspec.spec.terms import Sort, Term, walk
 
-from .smt import Expr, Reading, Unbounded
+from .smt import Expr, Finite, Reading, Unbounded
 from .theory import Theory
 
 Verdict = Literal["proved", "refuted", "unknown"]
 TIMEOUT_MS = 20_000
+# Both solvers slow down when they are told of everything; no proof so far needs what is farther from its goal.
+NEAR = 3
 _VERDICTS: dict[str, Verdict] = {"unsat": "proved", "sat": "refuted", "unknown": "unknown"}
 
 
@@ -45,8 +47,8 @@ def goals(registry: Registry) -> list[Conjunct]:
     return registry.of_kind("invariant") + registry.of_kind("transition")
 
 
-def variables(conjunct: Conjunct) -> set[str]:
-    return {part.args[0] for part in walk(conjunct.term) if part.op in ("state", "after")}
+def variables(term: Term) -> set[str]:
+    return {part.args[0] for part in walk(term) if part.op in ("state", "after")}
 
 
 def obligations(registry: Registry) -> Iterator[Obligation]:
@@ -55,102 +57,123 @@ def obligations(registry: Registry) -> Iterator[Obligation]:
         if goal.kind == "invariant":
             yield Obligation(goal, None)
         for event in registry.events:
-            if variables(goal) & set(registry.effects(event)):
+            if touches(registry, event, goal):
                 yield Obligation(goal, event)
 
 
-class Step:
-    """One event between two states, as z3 expressions.  A conjunct that is dropped is left out; a variable that no
-    remaining effect defines stays as it is."""
+def touches(registry: Registry, event: str, goal: Conjunct) -> bool:
+    return not variables(goal.term).isdisjoint(registry.effects(event))
 
-    def __init__(self, theory: Theory, reading: Reading, event: str | None, dropped: str | None = None) -> None:
+
+class Step:
+    """One event between two states, as z3 expressions.
+
+    A conjunct that is dropped is left out; a variable that no remaining effect defines stays as it is.
+    """
+
+    def __init__(self, theory: Theory, reading: Reading, event: str, dropped: str | None = None) -> None:
         self.theory, self.reading, self.event = theory, reading, event
         registry = theory.registry
-        self.guards = [c for c in registry.guards(event) if c.name != dropped] if event else []
-        effects = [c for c in registry.effects(event).values() if c.name != dropped] if event else []
+        self.guards = [c for c in registry.guards(event) if c.name != dropped]
+        self.effects = [c for c in registry.effects(event).values() if c.name != dropped]
+        changed = {c.variable for c in self.effects}
         self.names: dict[tuple[str, str], Expr] = {}
-        for name, sort in registry.state.sorts.items():
-            self.names["state", name] = self.names["after", name] = reading.constant(name, sort)
-        for name, sort in registry.events[event].sorts.items() if event else ():
+        for name, sort in registry.events[event].sorts.items():
             self.names["field", name] = reading.constant(f"e.{name}", sort)
-        for effect in effects:
-            assert effect.variable is not None
-            sort = registry.state.sorts[effect.variable]
-            self.names["after", effect.variable] = reading.constant(f"{effect.variable}.after", sort)
-        self.effects = [reading.expr(effect.term, self.names) for effect in effects]
+        for name, sort in registry.state.sorts.items():
+            self.names["state", name] = reading.constant(name, sort)
+            after = f"{name}.after" if name in changed else name
+            self.names["after", name] = reading.constant(after, sort)
+        self._later = {**self.names, **{("state", n): self.names["after", n] for n in registry.state.sorts}}
+        self._said: dict[int, Expr] = {}
 
-    def assumed(self, goal: Conjunct) -> list[Expr]:
-        """Everything from which the goal is to follow."""
+    def assumptions(self, goal: Conjunct | None) -> list[Term]:
+        """Everything from which the goal is to follow; without a goal, everything."""
         theory, registry = self.theory, self.theory.registry
-        terms = list(theory.parameters)
-        terms += [c.term for c in registry.of_kind("invariant") if _usable(registry, c, goal)]
-        terms += [c.term for c in self.guards if _usable(registry, c, goal)]
-        terms += theory.events.get(self.event or "", ())
-        return [self.reading.expr(term, self.names) for term in terms] + self.effects
+        binding = registry.of_kind("invariant") + self.guards
+        terms = [c.term for c in binding if goal is None or is_usable(registry, c, goal)]
+        terms += theory.in_scope if isinstance(self.reading, Finite) else ()
+        return [*theory.parameters, *terms, *theory.events.get(self.event, ()), *(c.term for c in self.effects)]
 
-    def wanted(self, goal: Conjunct) -> Expr:
+    def say(self, term: Term) -> Expr:
+        if id(term) not in self._said:
+            self._said[id(term)] = self.reading.expr(term, self.names)
+        return self._said[id(term)]
+
+    def want(self, goal: Conjunct) -> Expr:
         """The goal, of the state after."""
-        names = self.names
-        if goal.kind == "invariant":
-            names = {**names, **{("state", n): names["after", n] for n in self.theory.registry.state.sorts}}
-        return self.reading.expr(goal.term, names)
+        return self.reading.expr(goal.term, self._later if goal.kind == "invariant" else self.names)
 
 
-class Start:
-    """The initial state, in the shape of a step to it."""
-
-    def __init__(self, theory: Theory, reading: Reading) -> None:
-        self.theory, self.reading = theory, reading
-        self.names = {
-            ("state", name): reading.constant(name, sort) for name, sort in theory.registry.state.sorts.items()
-        }
-
-    def assumed(self, goal: Conjunct) -> list[Expr]:
-        theory = self.theory
-        terms = (*theory.parameters, *theory.initial)
-        zeros = []
-        for name in sorted(theory.written() - theory.chosen_initially):
-            zero = _zero(self.reading, theory.registry.state.sorts[name])
-            if zero is not None:
-                zeros.append(self.names["state", name] == zero)
-        return [self.reading.expr(term, self.names) for term in terms] + zeros
-
-    def wanted(self, goal: Conjunct) -> Expr:
-        return self.reading.expr(goal.term, self.names)
-
-
-def _usable(registry: Registry, conjunct: Conjunct, goal: Conjunct) -> bool:
+def is_usable(registry: Registry, conjunct: Conjunct, goal: Conjunct) -> bool:
     """It binds every subject that the goal's rule binds."""
     must = registry.rules[conjunct.rule].level == "MUST" or registry.rules[goal.rule].level == "SHOULD"
     return must and set(conjunct.binding.claims) <= set(goal.binding.claims)
 
 
+def near(terms: Sequence[Term], goal: Conjunct) -> list[Term]:
+    """The terms that share a variable with the goal, or with such a term, and so on; and those of fields alone."""
+    known, kept = variables(goal.term), list[Term]()
+    for _ in range(NEAR):
+        kept = [term for term in terms if not variables(term) or not variables(term).isdisjoint(known)]
+        known = known.union(*map(variables, kept))
+    return kept
+
+
+def initially(theory: Theory, reading: Reading, goal: Conjunct) -> tuple[list[Expr], Expr]:
+    """What is known of the initial state, and the goal: all is zero or empty, save what `theory` chooses."""
+    sorts = theory.registry.state.sorts
+    names = {("state", name): reading.constant(name, sort) for name, sort in sorts.items()}
+    known = [reading.expr(term, names) for term in (*theory.parameters, *theory.initial)]
+    for name in sorted(variables(goal.term) & theory.written() - theory.chosen_initially):
+        zero = _zero(reading, sorts[name])
+        if zero is not None:
+            known.append(names["state", name] == zero)
+    return known, reading.expr(goal.term, names)
+
+
 def _zero(reading: Reading, sort: Sort) -> Expr:
     """What a variable is before anything has happened; None for keys, which are then anything."""
-    if sort.name in ("Int", "Bool"):
-        return z3.IntVal(0) if sort.name == "Int" else z3.BoolVal(False)
-    if sort.name == "Set":
-        return z3.K(reading.sort(sort.args[0]), z3.BoolVal(False))
-    if sort.name == "Map":
-        zero = _zero(reading, sort.args[1])
-        return None if zero is None else z3.K(reading.sort(sort.args[0]), zero)
-    return None
+    if sort.name == "Int":
+        return z3.IntVal(0)
+    if sort.name == "Bool":
+        return z3.BoolVal(False)
+    if sort.name not in ("Set", "Map"):
+        return None
+    zero = z3.BoolVal(False) if sort.name == "Set" else _zero(reading, sort.args[1])
+    return None if zero is None else z3.K(reading.sort(sort.args[0]), zero)
 
 
 def query(theory: Theory, obligation: Obligation) -> Any:
     """A solver that has a solution exactly if the obligation fails."""
-    reading = Unbounded()
-    goal = obligation.goal
-    step = Step(theory, reading, obligation.event) if obligation.event else Start(theory, reading)
-    claims = [*step.assumed(goal), z3.Not(step.wanted(goal))]
+    reading, goal = Unbounded(), obligation.goal
+    if obligation.event is None:
+        known, wanted = initially(theory, reading, goal)
+    else:
+        step = Step(theory, reading, obligation.event)
+        known = [step.say(term) for term in near(step.assumptions(goal), goal)]
+        wanted = step.want(goal)
     solver = z3.Solver()
-    solver.add(*claims, *reading.facts)
+    solver.add(*known, z3.Not(wanted), *reading.facts)
     return solver
 
 
 def prove(theory: Theory, obligation: Obligation, timeout_ms: int = TIMEOUT_MS) -> Outcome:
     start = time.perf_counter()
-    solver = query(theory, obligation)
-    solver.set("timeout", timeout_ms)
-    verdict = _VERDICTS[str(solver.check())]
+    verdict = decide(query(theory, obligation), timeout_ms)
     return Outcome(obligation, verdict, time.perf_counter() - start)
+
+
+def decide(solver: Any, timeout_ms: int = TIMEOUT_MS) -> Verdict:
+    """A timeout is `unknown`, and no proof."""
+    solver.set("timeout", timeout_ms)
+    return _VERDICTS[str(solver.check())]
+
+
+def can_fire(theory: Theory, event: str) -> Verdict:
+    """`refuted`: a finite scope has a step in which every guard holds, those of all claims included.  Otherwise
+    everything would be true of it."""
+    step = Step(theory, Finite(theory.scope), event)
+    solver = z3.Solver()
+    solver.add(*map(step.say, step.assumptions(None)))
+    return decide(solver)

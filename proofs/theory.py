@@ -25,6 +25,8 @@ class Theory:
     initial: tuple[Term, ...] = ()
     chosen_initially: frozenset[str] = frozenset()  # variables that start as `initial` says, not at zero
     events: Mapping[str, tuple[Term, ...]] = {}
+    scope: Mapping[str, int] = {}  # how many keys of each sort a finite scope has
+    in_scope: tuple[Term, ...] = ()  # what is assumed there besides
 
     def written(self) -> set[str]:
         """The variables that some event changes; the others are parameters."""
@@ -62,6 +64,8 @@ ENGINE = Theory(
     parameters=_parameters(_BEFORE),
     initial=_initial(_BEFORE),
     chosen_initially=frozenset({"free"}),
+    scope={"RequestId": 2, "BlockId": 3, "PrefixId": 2},
+    in_scope=(_BEFORE.block_size == 2,),  # a product of two variables is hard, and no counter-example needs it
     events={
         "Computed": _computed(_BEFORE, Computed("field")),
         "Spare": _spare(_BEFORE, Spare("field")),

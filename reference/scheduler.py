@@ -19,13 +19,13 @@ from ..spec.vocabulary import (
     Settings,
     blocks_alone,
 )
-from .decide import decide, keys_of
+from .decide import Deciding
 from .state import ENDED, RUNNING, WAITING, Decision, Entry, Job, State
 
 __version__ = "1"
 
 
-class Scheduler:
+class Scheduler(Deciding):
     """A subject (`schedspec.spec.vocabulary.Subject`).  `record=False` leaves deltas out, for measurements."""
 
     def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
@@ -141,10 +141,7 @@ class Scheduler:
             limits.append(("token_budget", s.token_budget, prompt + output - 1))
         return next(((reason, limit, value) for reason, limit, value in limits if value > limit), None)
 
-    # --- the four phases ---------------------------------------------------------------------------------
-
-    def decide(self) -> Decision:
-        return decide(self.state)
+    # --- the phases after DECIDE ---------------------------------------------------------------------------------
 
     def release(self, decision: Decision) -> None:
         for job in decision.victims:
@@ -158,7 +155,7 @@ class Scheduler:
             self.grow(job, job.issued + tokens)
         for admission in decision.admissions:
             self.grow(admission.job, admission.reserved_tokens)
-            self.seat(admission.job, len(admission.cached_blocks) * self.state.settings.block_size)
+            self.seat(admission.job, admission.start)
 
     def charge(self, decision: Decision) -> Plan:
         state = self.state
@@ -276,7 +273,7 @@ class Scheduler:
         full = min(job.computed, len(job.tokens)) // size
         if full <= job.indexed_blocks:
             return
-        keys = keys_of(self.state, job, full)
+        keys = self.keys_of(job, full)
         named = []
         for place in range(job.indexed_blocks, full):
             if self.state.pool.name(job.table[place], keys[place]):

@@ -88,10 +88,12 @@ class Entry:
 
 @define(eq=False)
 class Admission:
-    """Who enters, with which cached blocks, how many tokens in this step, and how many positions it reserves."""
+    """Who enters, with which cached blocks, from which position, how many tokens in this step, and how many positions
+    it reserves blocks for."""
 
     job: Job
     cached_blocks: list[int]
+    start: int
     tokens: int
     reserved_tokens: int
 
@@ -103,7 +105,8 @@ class Decision:
     victims: list[Job]
     requester: Job | None
     growth: list[tuple[Job, int]]
-    admissions: list[Admission]
+    budget_left: int
+    admissions: list[Admission] = Factory(list)
 
 
 @define(eq=False)

@@ -97,7 +97,7 @@ class ContentShadow:
             content = self.blocks.get(table[place], ()) if place < len(table) else ()
             if len(content) < upto or content[upto - 1] != track.id_at(place * size + upto - 1):
                 bad.append(self._bad_read(row, track, table, place, upto))
-                return hash((end, *(self.blocks.get(block, [0])[-1] for block in table)))
+                return hash((end, *(identity for block in table for identity in self.blocks.get(block, ())[-1:])))
         if current and track.table is table:
             track.verified_blocks = full
         return track.id_at(end - 1)

@@ -19,7 +19,7 @@ from .content import BadRead, ContentShadow
 from .printed import printed
 from .protocol import ProtocolError
 from .registry import Binding, Conjunct, Registry
-from .relation import CANCELLED, EXPIRED, FAILED, FINISHED, WAITING, registry
+from .relation import CANCELLED, EXPIRED, FAILED, FINISHED, PHASES, WAITING, registry
 from .rules.steps import wanted_blocks
 from .snapshots import compare
 from .tracks import BlockPrefixes, InFlight, Track
@@ -104,7 +104,7 @@ class Monitor:
         self.shows_tables = self.shows("tables")
         self.tracks: dict[str, Track] = {}
         self.in_flight: dict[int, InFlight] = {}
-        self.executed: dict[int, list[int]] = {}
+        self.executed: dict[int, tuple[list[int], list[BadRead]]] = {}
         self.counts: Counter[str] = Counter()
         self.violations: list[Violation] = []
         self.message = 0
@@ -161,6 +161,11 @@ class Monitor:
                 totals[rule.id] += self.world.events[event]
         return {rule: totals[rule] for rule in registry.rules}
 
+    @property
+    def is_broken(self) -> bool:
+        """The message at hand has broken a rule already."""
+        return bool(self._found)
+
     def fail(self, rule: str, place: str, says: str, **facts: Any) -> None:
         """A rule beside the relation found a break."""
         if self.binds(rule):
@@ -178,9 +183,8 @@ class Monitor:
     def execute(self, step: int) -> list[int]:
         """Run a planned step in the content shadow: for each entry the identity that its sample depends on."""
         if step not in self.executed:
-            flight = self.in_flight[step]
-            self.executed[step] = self._run(flight)
-        return self.executed[step]
+            self.executed[step] = self._run(self.in_flight[step])
+        return self.executed[step][0]
 
     # --- messages ----------------------------------------------------------------------------------------
 
@@ -250,9 +254,9 @@ class Monitor:
                 self._check_writes(tracks, plan)
         self.last_step = max(self.last_step, plan.step)
         view.budget_left = self.settings.token_budget - self.world.prefill - self.world.decode
+        self._fire("EndStep", plan.step)
         for rule in self.rules:
             rule.on_step(self, view)
-        self._fire("EndStep", plan.step)
         self._end_call()
 
     def _planned(self, plan: Plan) -> list[Track]:
@@ -279,7 +283,10 @@ class Monitor:
                 self._late(request)
         else:
             self.execute(outcome.step)
-            del self.executed[outcome.step]
+            digests, bad = self.executed.pop(outcome.step)
+            self.count("KV-12", len(digests) if self.shadow is not None else 0)
+            for read in bad:
+                self._bad_read(read, outcome.step)
             self._settle(self.in_flight.pop(outcome.step), outcome)
         self._apply("complete", message.answer)
         for rule in self.rules:
@@ -462,6 +469,7 @@ class Monitor:
         for number, row in self.world.failed:
             conjunct = registry.conjuncts[number]
             facts = dict(zip(names, rows[row], strict=True)) | self._reads.get(conjunct.name, {})
+            facts = {name: _in_words(name, value) for name, value in facts.items()}
             self._found.append(
                 Violation(
                     rule=conjunct.rule,
@@ -487,15 +495,11 @@ class Monitor:
         self._fire("EndCall", self.now_ns)
         self.view = None
 
-    def _run(self, flight: InFlight) -> list[int]:
+    def _run(self, flight: InFlight) -> tuple[list[int], list[BadRead]]:
         if self.shadow is None:
             rows = zip(flight.tracks, flight.start, flight.tokens, strict=True)
-            return [track.id_at(start + tokens - 1) for track, start, tokens in rows]
-        digests, bad = self.shadow.execute(flight)
-        self.count("KV-12", len(digests))
-        for read in bad:
-            self._bad_read(read, flight.step)
-        return digests
+            return [track.id_at(start + tokens - 1) for track, start, tokens in rows], []
+        return self.shadow.execute(flight)
 
     def _bad_read(self, read: BadRead, step: int) -> None:
         self.fail(
@@ -616,6 +620,11 @@ def _says(number: int) -> str:
 @cache
 def _guard_reads(event: str) -> Mapping[str, Mapping[str, Callable[..., Any]]]:
     return {c.name: state_reads(registry, c) for c in registry.guards(event)}
+
+
+def _in_words(name: str, value: Any) -> Any:
+    """Phases by their names."""
+    return PHASES.get(value, value) if name.split("[")[0] == "phase" else value
 
 
 def _shown(value: Any) -> Any:

@@ -1,92 +1,113 @@
 """The printed reading: a term as the formula that stands on the rule's card."""
 
-from .terms import Term
+from collections.abc import Container, Mapping
 
-_INFIX = {
-    "add": (" + ", 6),
-    "sub": (" - ", 6),
-    "mul": (" · ", 7),
-    "eq": (" = ", 4),
-    "le": (" ≤ ", 4),
-    "lt": (" < ", 4),
-    "and": (" ∧ ", 3),
-    "or": (" ∨ ", 2),
-    "implies": (" ⇒ ", 1),
+from .terms import BOOL, Term
+
+_INFIX = {  # the sign, and how tightly it binds
+    "mul": ("·", 8),
+    "add": ("+", 7),
+    "sub": ("-", 7),
+    "with": ("∪", 6),
+    "without": ("∖", 6),
+    "eq": ("=", 5),
+    "le": ("≤", 5),
+    "lt": ("<", 5),
+    "has": ("∈", 5),
+    "and": ("∧", 4),
+    "or": ("∨", 3),
+    "implies": ("⇒", 2),
+    "iff": ("⇔", 1),
 }
+_NEGATED = {"=": "≠", "∈": "∉"}
+_TURNED = {"le": "≥", "lt": ">"}  # a literal stands on the right
+_TIGHT = 9
+# On these sides an operand of the same level needs no parentheses.
+_LEFT_OPEN = {"mul", "add", "sub", "and", "or"}
+_RIGHT_OPEN = {"mul", "and", "or", "implies"}
 
 
-def printed(term: Term, names: dict[int, str] | None = None) -> str:
-    """The formula.  `names` turns literals that stand for something (a phase, say) into words."""
-    return _print(term, 0, names or {})
+def printed(term: Term, names: Mapping[int, str] | None = None, variables: Container[str] = ()) -> str:
+    """The formula.  `names` turns literals that stand for something (a phase, say) into words; a field that is
+    called like one of the `variables` of the state is printed as `e.step`."""
+    return _Printer(names or {}, variables).text(term, 0)
 
 
-def _print(term: Term, outer: int, names: dict[int, str]) -> str:
-    def inner(part: Term, level: int = 0) -> str:
-        return _print(part, level, names)
+class _Printer:
+    """`outer` is how tightly the operator around a term binds: what binds less gets parentheses."""
 
-    op, args = term.op, term.args
-    if op == "const":
-        return str(args[0]) if isinstance(args[0], bool) else str(args[0])
-    if op in ("state", "field", "bound"):
-        return str(args[0])
-    if op == "after":
-        return f"{args[0]}′"
-    if op == "eq" and args[1].op == "empty":
-        return f"{inner(args[0], 5)} = ∅"
-    if op == "eq" and args[1].op == "const" and args[1].args[0] in names and _is_named(args[0]):
-        return f"{inner(args[0], 5)} = {names[args[1].args[0]]}"
-    if op in _INFIX:
-        sign, level = _INFIX[op]
-        left = inner(args[0], level + 1 if op in ("sub", "implies", "eq", "le", "lt") and op != "sub" else level)
-        text = left + sign + inner(args[1], level if op in ("add", "and", "or", "mul", "implies") else level + 1)
+    def __init__(self, names: Mapping[int, str], variables: Container[str]) -> None:
+        self.names = names
+        self.variables = variables
+
+    def text(self, term: Term, outer: int) -> str:
+        op, args = term.op, term.args
+        if op in ("state", "bound", "const"):
+            return str(args[0])
+        if op == "after":
+            return f"{args[0]}′"
+        if op == "field":
+            return f"e.{args[0]}" if args[0] in self.variables else str(args[0])
+        if op == "empty":
+            return "∅"
+        if op == "select":
+            return f"{self.text(args[0], _TIGHT)}[{self.text(args[1], 0)}]"
+        if op == "store":
+            table, key, value = args
+            return f"{self.text(table, _TIGHT)}[{self.text(key, 0)} ↦ {self._beside(table, value, 0)}]"
+        if op == "card":
+            return f"|{self.text(args[0], 0)}|"
+        if op in ("least", "most"):
+            values, among, otherwise = (self.text(part, 0) for part in args)
+            return f"{'min' if op == 'least' else 'max'}({values} over {among}, else {otherwise})"
+        text, level = self._open(term, outer)
         return f"({text})" if level < outer else text
-    if op == "not":
-        return _print_not(args[0], outer, names)
-    if op == "ite":
-        text = f"if {inner(args[0])} then {inner(args[1], 1)} else {inner(args[2], 1)}"
-        return f"({text})" if outer > 0 else text
-    if op == "select":
-        return f"{inner(args[0], 9)}[{inner(args[1])}]"
-    if op == "store":
-        value = _named(args[2], term, names) or inner(args[2])
-        return f"{inner(args[0], 9)}[{inner(args[1])} ↦ {value}]"
-    if op == "has":
-        text = f"{inner(args[1], 5)} ∈ {inner(args[0], 5)}"
-        return f"({text})" if outer > 4 else text
-    if op in ("with", "without"):
-        text = f"{inner(args[0], 5)} {'∪' if op == 'with' else '∖'} {{{inner(args[1])}}}"
-        return f"({text})" if outer > 4 else text
-    if op == "empty":
-        return "∅"
-    if op == "card":
-        return f"|{inner(args[0])}|"
-    if op in ("least", "most"):
-        sign = "min" if op == "least" else "max"
-        return f"{sign}({inner(args[0], 9)} over {inner(args[1], 9)}, else {inner(args[2])})"
-    if op == "forall":
-        text = f"∀ {args[0].args[0]}: {inner(args[1])}"
-        return f"({text})" if outer > 0 else text
-    raise AssertionError(f"no printed form for {op}")
 
+    def _open(self, term: Term, outer: int) -> tuple[str, int]:
+        """The text, and how tightly it binds."""
+        op, args = term.op, term.args
+        if op == "forall":
+            return self._forall(term), 0
+        if op == "ite":
+            condition, then, otherwise = args
+            return f"if {self.text(condition, 0)} then {self.text(then, 1)} else {self.text(otherwise, 0)}", 0
+        if op != "not":
+            return self._infix(term, outer, negated=False)
+        if args[0].op == "has" or (args[0].op == "eq" and args[0].args[0].sort != BOOL):
+            return self._infix(args[0], outer, negated=True)
+        return "¬" + self.text(args[0], _TIGHT), _TIGHT
 
-def _print_not(term: Term, outer: int, names: dict[int, str]) -> str:
-    sign = {"eq": " ≠ ", "has": " ∉ "}.get(term.op)
-    if sign is None:
-        return "¬" + _print(term, 9, names)
-    left, right = term.args if term.op == "eq" else reversed(term.args)
-    shown = _named(right, left, names) or _print(right, 5, names)
-    text = f"{_print(left, 5, names)}{sign}{shown}"
-    return f"({text})" if outer > 4 else text
+    def _forall(self, term: Term) -> str:
+        bound = []
+        while term.op == "forall":
+            bound.append(term.args[0].args[0])
+            term = term.args[1]
+        return f"∀ {', '.join(bound)}: {self.text(term, 0)}"
+
+    def _infix(self, term: Term, outer: int, negated: bool) -> tuple[str, int]:
+        op, (left, right) = term.op, term.args
+        if op == "has":
+            left, right = right, left
+        elif op == "eq" and left.sort == BOOL:
+            op = "iff"
+        sign, level = _INFIX[op]
+        if op in _TURNED and left.op == "const":
+            sign, left, right = _TURNED[op], right, left
+        first = self._beside(right, left, level + (op not in _LEFT_OPEN))
+        if op in ("with", "without"):
+            return f"{first} {sign} {{{self.text(right, 0)}}}", level
+        is_effect = left.op == "after" and outer == 0
+        second = self._beside(left, right, 0 if is_effect else level + (op not in _RIGHT_OPEN))
+        return f"{first} {_NEGATED[sign] if negated else sign} {second}", level
+
+    def _beside(self, other: Term, term: Term, outer: int) -> str:
+        """A literal is a word beside the variable or field that it is a value of."""
+        if term.op == "const" and not isinstance(term.args[0], bool) and _is_named(other):
+            return self.names.get(term.args[0], str(term.args[0]))
+        return self.text(term, outer)
 
 
 def _is_named(term: Term) -> bool:
-    """Literals are words only beside the variable that they are states of."""
     while term.op in ("select", "store"):
         term = term.args[0]
-    return term.op in ("state", "after") and term.args[0] == "phase"
-
-
-def _named(value: Term, beside: Term, names: dict[int, str]) -> str | None:
-    if value.op == "const" and _is_named(beside):
-        return names.get(value.args[0])
-    return None
+    return term.op in ("state", "after", "field") and term.args[0] == "phase"

@@ -10,6 +10,7 @@ A *state* and an *event* are annotated classes; `t.x == term` in a rule defines 
 rule of an event mentions stays as it is.
 """
 
+import inspect
 import typing
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
@@ -267,21 +268,20 @@ def most(values: Map[K, Int], among: Set[K], otherwise: "Int | int") -> Int:
 
 
 def forall(kind: type[K], body: Callable[[K], Bool]) -> Bool:
-    """Every key has the property.  In invariants and theorems only: a guard has no free quantifier."""
-    sort = sort_of(kind)
-    bound = make(sort, "bound", f"{sort.name.lower()}{_depth()}")
-    _NESTING.append(bound)
+    """Every key has the property.  In invariants and theorems only: a guard has no free quantifier.  The bound
+    variable is called what the body calls it."""
+    (name,) = inspect.signature(body).parameters
+    if name in _BOUND:
+        raise TermError(f"{name} is bound already: the inner quantifier needs a name of its own")
+    bound = make(sort_of(kind), "bound", name)
+    _BOUND.append(name)
     try:
-        return _bool("forall", bound, body(cast(K, bound)))
+        return _bool("forall", bound, lift(body(cast(K, bound)), BOOL))
     finally:
-        _NESTING.pop()
+        _BOUND.pop()
 
 
-_NESTING: list[Term] = []
-
-
-def _depth() -> str:
-    return "" if not _NESTING else str(len(_NESTING) + 1)
+_BOUND: list[str] = []
 
 
 class View:
@@ -331,7 +331,7 @@ def settled(term: Term, effects: dict[str, Term]) -> Term:
     """The term with every after-state variable replaced by what the event makes of it."""
     if term.op == "after":
         name = term.args[0]
-        return effects.get(name) or make(term.sort, "state", name)
+        return effects[name] if name in effects else make(term.sort, "state", name)
     args = tuple(settled(a, effects) if isinstance(a, Term) else a for a in term.args)
     if all(new is old for new, old in zip(args, term.args, strict=True)):
         return term

@@ -1,6 +1,6 @@
 """Recorded workloads as arrivals: when a request came, how long its prompt was, how long its output became.
 
-`parse_workload("azure:FILE")` names one, `Workload.arrivals` reads it lazily, and `to_requests` makes requests
+`parse_workload("azure:FILE")` names one, `Workload.arrivals` reads it lazily, `to_requests` makes requests
 of it.  The true output length stays beside the request: a scheduler must not see it before it has happened.
 """
 
@@ -66,8 +66,8 @@ class Workload:
     """Which file, and what is made of it.
 
     `first_s` keeps the beginning, in recorded time; `rate` 2 lets requests come twice as fast; `size` 1/2
-    halves prompts and outputs, never below one token.  Where a file has lengths only, arrivals are Poisson, one
-    per second before `rate`, drawn from `seed`.
+    halves prompts and outputs, never below one token.  Where a file has lengths only, arrivals are Poisson,
+    one per second before `rate`, drawn from `seed`.
     """
 
     kind: str

@@ -190,7 +190,7 @@ def chunks_add_up(s: Engine, e: Serve, t: Engine) -> tuple[Bool, ...]:
     start, goal, covered = e.start, s.goal[e.request], s.covered[e.request]
     return (
         implies(start < goal, start + e.tokens <= goal),
-        implies(goal <= start, covered == goal),
+        implies((start < goal) & (start + e.tokens == s.known[e.request]), covered + e.tokens == goal),
         t.covered == s.covered.set(e.request, ite(start < goal, covered + e.tokens, covered)),
     )
 

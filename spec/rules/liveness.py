@@ -85,6 +85,7 @@ class Idleness(TraceRule):
     """Common part of LIVE-8 and LIVE-11: is anything idle that a waiting request could use?
 
     A request surely fits if all that is known of it does: with less it may fit or not, which is the subject's to know.
+    A step that broke a rule is not asked: what is idle is not known then.
     """
 
     rule = ""
@@ -110,7 +111,7 @@ class Idleness(TraceRule):
         return None
 
     def on_step(self, m: "Monitor", view: "StepView") -> None:
-        if view.budget_left < 1 or len(m.world.running) >= m.settings.seats or view.victims:
+        if view.budget_left < 1 or len(m.world.running) >= m.settings.seats or view.victims or m.is_broken:
             return
         track = self.first(m)
         if track is None:

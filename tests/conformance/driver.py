@@ -40,8 +40,10 @@ class Driver:
     broken: list[Violation] = Factory(list)
     advice: dict[str, tuple[Violation, int]] = Factory(dict)
     fault: ProtocolError | None = None
+    crashed: bool = False
     now_ns: int = 0
     keep_messages: bool = True
+    last_plan: Plan | None = None
     _plans: deque[Plan] = Factory(deque)
     _outcomes: deque[Outcome] = Factory(lambda: deque(maxlen=8))
     _calls: int = 0
@@ -67,7 +69,7 @@ class Driver:
 
     @property
     def over(self) -> bool:
-        return bool(self.broken) or self.fault is not None
+        return bool(self.broken) or self.fault is not None or self.crashed
 
     @property
     def script(self) -> Script:
@@ -97,6 +99,9 @@ class Driver:
             self.fault = fault
             last = self.monitor.message
             self.broken = [v for v in self.monitor.violations if v.message == last and v.rule not in self.ignored]
+        except BaseException:
+            self.crashed = True  # a fault of ours: nothing more may be done to a subject in the middle of a call
+            raise
 
     def drain(self) -> None:
         """Steps and results until every request has ended; LIVE-1 and LIVE-2 say when that takes too long."""
@@ -110,7 +115,8 @@ class Driver:
 
     def _can(self, op: Op) -> bool:
         if op.kind == "step":
-            return len(self._plans) < self.settings.overlap_depth
+            depth = self.settings.overlap_depth if "overlap" in self.header.capabilities.claims else 1
+            return len(self._plans) < depth
         if op.kind == "complete":
             return bool(self._plans)
         if op.kind == "repeat":
@@ -128,7 +134,7 @@ class Driver:
         elif op.kind == "cancel":
             yield Message("cancel", now, op.id, subject.cancel(op.id, now))
         elif op.kind == "step":
-            plan = subject.step(now)
+            plan = self.last_plan = subject.step(now)
             yield Message("step", now, None, plan)
             if plan.request:
                 self._plans.append(plan)

@@ -124,7 +124,7 @@ def within(timeout_s: float | None, method: str, function: Callable[..., Any], *
     except _Hang as error:
         signal.setitimer(signal.ITIMER_REAL, 0.0)  # again: it may have rung just before the line above
         raise SubjectFault(
-            method, f"gave no answer within {timeout_s:g} s", "does it wait for something?"
+            method, f"gave no answer within {timeout_s:g} s", "does it wait or loop for ever?"
         ) from error
     except (Exception, SystemExit) as error:
         raise SubjectFault(method, _raised(error)) from error
@@ -138,8 +138,7 @@ def _raised(error: BaseException) -> str:
 def guarded(factory: SubjectFactory, timeout_s: float | None = TIMEOUT_S) -> SubjectFactory:
     """A factory of guarded subjects.  One over stdio guards itself.
 
-    A scheduler that does not import schedspec refuses a setting with any exception that has its name in an
-    attribute `setting`.
+    A scheduler that does not import schedspec refuses a setting by `NotImplementedError("prefix_caching")`.
     """
     if isinstance(factory, StdioFactory):
         return factory
@@ -149,8 +148,8 @@ def guarded(factory: SubjectFactory, timeout_s: float | None = TIMEOUT_S) -> Sub
         try:
             subject = within(alarm, "configure", factory, settings, seed)
         except SubjectFault as fault:
-            setting = getattr(fault.__cause__, "setting", None)
-            if isinstance(setting, str) and hasattr(settings, setting):
+            setting = str(fault.__cause__)
+            if isinstance(fault.__cause__, NotImplementedError) and hasattr(settings, setting):
                 raise Unsupported(setting, getattr(settings, setting)) from fault.__cause__
             raise
         return Guarded(subject, timeout_s)

@@ -1,0 +1,102 @@
+"""`python -m schedspec.proofs`: prove, ask for a second opinion, leave conjuncts out, compare with the manifest."""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable
+
+import click
+from attrs import asdict, evolve
+
+from . import manifest
+from .manifest import Firing, Manifest, Proof
+from .mutants import Trial
+from .obligations import Outcome
+from .run import by_rule, entry, firings, proof, prove_rule, trials, worst
+from .theory import ENGINE
+
+Say = Callable[[str], None]
+
+
+@click.command()
+@click.option("--rule", metavar="ID", help="Only this rule, with a step that shows what each of its mutants breaks.")
+@click.option("--cvc5/--no-cvc5", "second", default=True, help="Have cvc5 prove everything once more.")
+@click.option("--mutants/--no-mutants", "mutate", default=True, help="Leave out each guard and effect in turn.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.option("--write", is_flag=True, help="Write what is found to the manifest.")
+def main(rule: str | None, second: bool, mutate: bool, as_json: bool, write: bool) -> None:
+    """Run the proofs.  The exit status is 1 if anything is not as the manifest says; a timeout is no proof."""
+    if rule and rule not in ENGINE.registry.rules:
+        raise click.BadParameter(f"there is no rule {rule}", param_hint="--rule")
+    if write and (rule or not second or not mutate):
+        raise click.UsageError("--write needs a whole run")
+    say: Say = (lambda line: None) if as_json else click.echo
+    proofs = _proofs(rule, second, say)
+    events = () if rule else _events(say)
+    tried = _trials(rule, say) if mutate else ()
+    found = Manifest(proofs, events, tuple(map(entry, tried)))
+    if write:
+        manifest.write(found)
+    wrong = manifest.differences(_expected(rule, second, mutate), found) + manifest.faults(found)
+    if as_json:
+        examples = {trial.dropped.name: trial.example for trial in tried if trial.example}
+        click.echo(json.dumps({**asdict(found), "examples": examples, "wrong": wrong}, indent=1, ensure_ascii=False))
+    for line in wrong:
+        click.echo(f"not as expected: {line}", err=True)
+    sys.exit(1 if wrong else 0)
+
+
+def _expected(rule: str | None, second: bool, mutate: bool) -> Manifest:
+    """The part of the manifest that this run can be held against."""
+    whole = manifest.read()
+    part = whole.only(rule) if rule else whole
+    if not second:
+        part = evolve(part, proofs=tuple(evolve(proof, tools=("z3",)) for proof in part.proofs))
+    return part if mutate else evolve(part, mutants=())
+
+
+def _proofs(rule: str | None, second: bool, say: Say) -> tuple[Proof, ...]:
+    entries, seconds = [], Counter[str]()
+    say(f"{'rule':<10}obligations  " + "".join(f"{tool:<18}" for tool in ("z3", "cvc5")[: 1 + second]))
+    for name, owed in by_rule(ENGINE, rule).items():
+        outcomes = prove_rule(ENGINE, owed, second)
+        entries.append(proof(name, outcomes))
+        seconds.update({tool: sum(o.seconds for o in results) for tool, results in outcomes.items()})
+        say(f"{name:<10}{len(owed):>11}  " + "".join(map(_cell, outcomes.values())))
+        for tool, results in outcomes.items():
+            for outcome in results:
+                if outcome.verdict != "proved":
+                    say(f"    {tool}: {outcome.obligation.name}: {outcome.verdict}")
+    total = ", ".join(f"{tool} {spent:.1f} s" for tool, spent in seconds.items())
+    say(f"{sum(entry.obligations for entry in entries)} obligations of {len(entries)} rules: {total}\n")
+    return tuple(entries)
+
+
+def _cell(results: list[Outcome]) -> str:
+    return f"{worst(results):<9}{sum(outcome.seconds for outcome in results):>5.2f} s  "
+
+
+def _events(say: Say) -> tuple[Firing, ...]:
+    found = tuple(firings(ENGINE))
+    say(f"{sum(firing.expected == 'fires' for firing in found)} of {len(found)} events can fire\n")
+    return found
+
+
+def _trials(rule: str | None, say: Say) -> tuple[Trial, ...]:
+    tried = []
+    say(f"{'without':<11}{'on':<16}{'fate':<10}{'seconds':>7}  what breaks")
+    for trial in trials(ENGINE, rule):
+        tried.append(trial)
+        dropped = trial.dropped
+        head = f"{dropped.name:<11}{dropped.event:<16}{trial.fate:<10}{trial.seconds:>7.2f}"
+        say(f"{head}  {', '.join(trial.breaks)}".rstrip())
+        if rule and trial.example:
+            say(trial.example + "\n")
+    fates = Counter(trial.fate for trial in tried)
+    counts = ", ".join(f"{number} {fate}" for fate, number in fates.items())
+    say(f"{len(tried)} mutants in {sum(trial.seconds for trial in tried):.1f} s: {counts}")
+    return tuple(tried)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""The manifest: what is proved, by what, and what must fail.  Reading it needs no solver.
+
+`manifest.toml` is written by `python -m schedspec.proofs --write`, and every other run of the proofs is held against
+it.  Mutants that must be refuted are entries like any other, and so are those that nothing here refutes.
+"""
+
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from attrs import asdict, evolve, frozen
+
+PATH = Path(__file__).with_name("manifest.toml")
+_HEAD = "# Written by `python -m schedspec.proofs --write`; each run of the proofs is held against it.\n"
+
+
+@frozen(kw_only=True)
+class Proof:
+    """The obligations of one rule.  `expected` is the worst verdict among them."""
+
+    rule: str
+    conjuncts: tuple[str, ...]
+    obligations: int
+    expected: str
+    tools: tuple[str, ...]
+    seconds: float
+
+
+@frozen(kw_only=True)
+class Firing:
+    """An event that a step of a finite scope shows to be possible, or not."""
+
+    event: str
+    expected: str
+
+
+@frozen(kw_only=True)
+class Mutant:
+    """A conjunct left out.  `expected`: refuted (then `breaks` has the invariants), implied or survives."""
+
+    conjunct: str
+    event: str
+    expected: str
+    breaks: tuple[str, ...]
+
+
+@frozen
+class Manifest:
+    proofs: tuple[Proof, ...] = ()
+    events: tuple[Firing, ...] = ()
+    mutants: tuple[Mutant, ...] = ()
+
+    def only(self, rule: str) -> "Manifest":
+        """What is about one rule."""
+        return Manifest(
+            tuple(proof for proof in self.proofs if proof.rule == rule),
+            (),
+            tuple(mutant for mutant in self.mutants if mutant.conjunct.rpartition(".")[0] == rule),
+        )
+
+
+def read(path: Path = PATH) -> Manifest:
+    tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    entries = {name: [_tuples(entry) for entry in table] for name, table in tables.items()}
+    return Manifest(
+        tuple(Proof(**entry) for entry in entries.get("proof", ())),
+        tuple(Firing(**entry) for entry in entries.get("event", ())),
+        tuple(Mutant(**entry) for entry in entries.get("mutant", ())),
+    )
+
+
+def write(manifest: Manifest, path: Path = PATH) -> None:
+    path.write_text("\n".join([_HEAD, *_blocks(manifest)]), encoding="utf-8")
+
+
+def proved_rules() -> dict[str, str]:
+    """Rule -> what proves it, for its card."""
+    return {
+        proof.rule: f"{' and '.join(proof.tools)}: {', '.join(proof.conjuncts)} ({proof.obligations} obligations)"
+        for proof in read().proofs
+        if proof.expected == "proved"
+    }
+
+
+def differences(expected: Manifest, found: Manifest) -> list[str]:
+    """Where reality is not as the manifest says, in words; times may differ."""
+    wanted, there = _by_name(expected), _by_name(found)
+    lines = []
+    for name in [*wanted, *(name for name in there if name not in wanted)]:
+        if name not in there:
+            lines.append(f"{name} is in the manifest, but not found")
+        elif name not in wanted:
+            lines.append(f"{name} is not in the manifest, but found: {there[name]}")
+        elif wanted[name] != there[name]:
+            lines.append(f"{name}: {wanted[name]} in the manifest, {there[name]} found")
+    return lines
+
+
+def faults(found: Manifest) -> list[str]:
+    """What no manifest may accept."""
+    good = {"proved", "fires", "refuted", "implied", "survives"}
+    return [f"{name}: {entry.expected}" for name, entry in _by_name(found).items() if entry.expected not in good]
+
+
+def _by_name(manifest: Manifest) -> dict[str, Proof | Firing | Mutant]:
+    named: dict[str, Proof | Firing | Mutant] = {}
+    named |= {f"the proof of {proof.rule}": evolve(proof, seconds=0) for proof in manifest.proofs}
+    named |= {f"event {firing.event}": firing for firing in manifest.events}
+    named |= {f"the mutant without {mutant.conjunct}": mutant for mutant in manifest.mutants}
+    return named
+
+
+def _tuples(entry: dict[str, object]) -> dict[str, object]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
+
+
+def _blocks(manifest: Manifest) -> Iterator[str]:
+    kinds: tuple[tuple[str, Sequence[Proof | Firing | Mutant]], ...] = (
+        ("proof", manifest.proofs),
+        ("event", manifest.events),
+        ("mutant", manifest.mutants),
+    )
+    for kind, entries in kinds:
+        for entry in entries:
+            lines = (f"{name} = {_toml(value)}" for name, value in asdict(entry).items())
+            yield "\n".join([f"[[{kind}]]", *lines, ""])
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    return f'"{value}"' if isinstance(value, str) else str(value)

@@ -1,0 +1,397 @@
+"""The suite: judges one subject by scenarios, search, real arrivals and repeated runs, rule by rule.
+
+`Check.run()` goes through stages; what it has found stands in `Check.findings` at any time, so that an interrupt or a
+subject that dies leaves a report of what was seen until then.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from attrs import Factory, define, evolve, frozen
+
+from schedspec.spec.protocol import ProtocolError
+from schedspec.spec.registry import Rule
+from schedspec.spec.relation import registry
+from schedspec.spec.verdicts import Verdict, Violation
+from schedspec.spec.vocabulary import Capabilities, Settings, SubjectFactory
+from schedspec.spec.workloads import Workload
+
+from .determinism import Difference, differs, rerun_elsewhere, rerun_here
+from .driver import Driver, replay
+from .machine import negotiated, search
+from .replaying import SETTINGS, Replayed, StepTime, replay_workload
+from .scenarios import scenarios
+from .script import Script
+from .shrink import Shrinker, Target, script_size
+
+MOST_FAULTS = 3
+EXAMPLES_PER_ROUND = 25
+MOST_RERUN_SCRIPTS = 16
+
+
+@frozen(kw_only=True)
+class Depth:
+    """How long each stage may take, in seconds; the search stops earlier when `examples` are through."""
+
+    name: str
+    search_s: float
+    workload_s: float
+    shrink_s: float
+    examples: int
+
+
+DEPTHS = {
+    "quick": Depth(name="quick", search_s=4.0, workload_s=2.0, shrink_s=2.0, examples=400),
+    "standard": Depth(name="standard", search_s=60.0, workload_s=20.0, shrink_s=10.0, examples=6_000),
+}
+
+
+def soak(seconds: float) -> Depth:
+    return Depth(
+        name="soak", search_s=seconds * 0.8, workload_s=seconds * 0.15, shrink_s=30.0, examples=10**9
+    )
+
+
+@define(kw_only=True)
+class Failure:
+    """How a rule fails: where it was seen, the shortest script, and the run of it that is explained."""
+
+    rule: str
+    conjunct: str
+    stage: str
+    script: Script
+    also: list[str]
+    run: Driver | None = None
+    violation: Violation | None = None
+    difference: Difference | None = None
+    messages: int = 0
+
+
+@define
+class Findings:
+    """What has been seen so far."""
+
+    refused_settings: dict[str, object] = Factory(dict)
+    capabilities: Capabilities | None = None
+    bound: Counter[str] = Factory(Counter)
+    missing: dict[str, set[str]] = Factory(dict)
+    exercised: Counter[str] = Factory(Counter)
+    runs: int = 0
+    faults: list[ProtocolError] = Factory(list)
+    fault_run: Driver | None = None
+    examples_of: dict[str, Failure] = Factory(dict)
+    sizes: dict[str, tuple[int, int]] = Factory(dict)
+    failures: dict[str, Failure] = Factory(dict)
+    workloads: dict[str, Replayed] = Factory(dict)
+    interrupted: bool = False
+    notes: list[str] = Factory(list)
+
+    def add(self, driver: Driver, stage: str) -> None:
+        """Count a run, and keep the smallest script that breaks each rule."""
+        self.runs += 1
+        capabilities = self.capabilities = driver.header.capabilities
+        for rule, count in driver.monitor.exercised().items():
+            why = registry.rules[rule].binding.missing(capabilities)
+            if why is None:
+                self.bound[rule] += 1
+                self.exercised[rule] += count
+            else:
+                self.missing.setdefault(rule, set()).add(why)
+        if driver.fault is not None:
+            self.faults.append(driver.fault)
+            self.fault_run = self.fault_run or driver
+        broken = {violation.rule for violation in driver.broken}
+        for violation in driver.broken:
+            self._keep(violation, driver.script, broken, stage)
+        for violation, ops in driver.advice.values():
+            script = evolve(driver.script, ops=driver.script.ops[:ops])
+            self._keep(violation, script, {violation.rule}, stage)
+
+    def _keep(self, violation: Violation, script: Script, broken: set[str], stage: str) -> None:
+        rule = violation.rule
+        explained = rule not in registry.weakest(broken)
+        size = (int(explained), script_size(script))
+        if rule in self.sizes and self.sizes[rule] <= size:
+            return
+        self.sizes[rule] = size
+        also = sorted(broken - {rule}, key=lambda other: registry.rules[other].order)
+        self.examples_of[rule] = Failure(
+            rule=rule, conjunct=violation.conjunct, stage=stage, script=script, also=also
+        )
+
+    @property
+    def broken(self) -> set[str]:
+        return set(self.examples_of)
+
+
+Progress = Callable[[str, float, str], None]
+
+
+@define(kw_only=True)
+class Check:
+    """One subject, one seed, one depth.  `rerun` is the command of a second process for the DET rules."""
+
+    name: str
+    factory: SubjectFactory
+    seed: int
+    depth: Depth
+    mode: str = "shipped"
+    workload: Workload | None = None
+    step_time: StepTime = Factory(StepTime)
+    rerun: Sequence[str] | None = None
+    only: frozenset[str] = frozenset()
+    settings: Settings | None = None
+    timeout_s: float = 10.0
+    stop_at: str | None = None
+    progress: Progress = lambda stage, part, note: None
+    findings: Findings = Factory(Findings)
+    seconds: float = 0.0
+    _scripts: list[Script] = Factory(list)
+
+    def run(self) -> Findings:
+        """All stages.  Raises ProtocolError or Unsupported only if no subject can be made at all."""
+        begun = time.monotonic()
+        try:
+            self._scenarios()
+            self._search()
+            self._replay_workload()
+            self._determinism()
+            self._shrink()
+        except KeyboardInterrupt:
+            self.findings.interrupted = True
+        self.seconds = time.monotonic() - begun
+        return self.findings
+
+    def start(self, settings: Settings) -> Driver:
+        ignored = frozenset(registry.rules) - self.only if self.only else frozenset()
+        return Driver.start(
+            self.factory, settings, self.seed, name=self.name, ignored=ignored, timeout_s=self.timeout_s
+        )
+
+    # --- stages ------------------------------------------------------------------------------------------
+
+    def _scenarios(self) -> None:
+        todo = list(scenarios(self.seed))
+        for number, scenario in enumerate(todo):
+            if self._enough():
+                return
+            self.progress("scenarios", number / len(todo), scenario.name)
+            driver = negotiated(self.start, scenario.script.settings, self.findings.refused_settings)
+            driver.run(scenario.script.ops)
+            driver.drain()
+            self._finished(driver, f"scenario: {scenario.name}")
+        self.progress("scenarios", 1.0, f"{len(todo)} runs")
+
+    def _search(self) -> None:
+        begun = time.monotonic()
+        done = 0
+        while not self._enough() and done < self.depth.examples:
+            spent = time.monotonic() - begun
+            if spent > self.depth.search_s:
+                break
+            part = max(spent / self.depth.search_s, done / self.depth.examples)
+            self.progress("search", min(part, 1.0), f"{done} examples")
+            seed = self.seed * 1_000_003 + done
+            stage = f"search: seed {seed}"
+            search(
+                self.start,
+                self.findings.refused_settings,
+                lambda driver, stage=stage: self._finished(driver, stage),
+                examples=EXAMPLES_PER_ROUND,
+                seed_value=seed,
+            )
+            done += EXAMPLES_PER_ROUND
+        self.progress("search", 1.0, f"{done} examples")
+
+    def _replay_workload(self) -> None:
+        if self.workload is None or self._enough():
+            return
+        name = f"{self.workload.kind}:{self.workload.path.name}"
+        driver = negotiated(self.start, SETTINGS, self.findings.refused_settings)
+        driver.keep_messages = False
+
+        def progress(requests: int) -> None:
+            part = 0.0 if self.workload is None else min(0.95, requests / 400)
+            self.progress("workload", part, f"{name}, {requests} requests")
+
+        replayed = replay_workload(
+            driver,
+            self.workload,
+            seed=self.seed,
+            step_time=self.step_time,
+            wall_s=self.depth.workload_s,
+            progress=progress,
+        )
+        self.findings.workloads[name] = replayed
+        self._finished(driver, f"workload: {name}")
+        self.progress("workload", 1.0, f"{name}, {replayed.requests} requests")
+
+    def _determinism(self) -> None:
+        if self._enough() or not self._scripts:
+            return
+        scripts = sorted(self._scripts, key=script_size, reverse=True)[:MOST_RERUN_SCRIPTS]
+        self.progress("determinism", 0.0, f"{len(scripts)} runs again")
+        self._compare("DET-2", lambda some: rerun_here(self.factory, some), scripts)
+        if self.rerun is None:
+            self.findings.notes.append("DET-1 and DET-3 need a second process, and there is no command for one")
+            return
+        command = list(self.rerun)
+        self.progress("determinism", 0.4, "another process, another hash seed")
+        self._compare("DET-1", lambda some: rerun_elsewhere(command, some, "as it is"), scripts)
+        if "DET-1" not in self.findings.broken:  # who differs anyhow shows nothing about the clock
+            self.progress("determinism", 0.7, "another pace of the clock")
+            self._compare("DET-3", lambda some: rerun_elsewhere(command, some, "another"), scripts)
+        self.progress("determinism", 1.0, f"{len(scripts)} runs again")
+
+    def _compare(
+        self, rule: str, again: Callable[[Sequence[Script]], list[list[str]]], scripts: list[Script]
+    ) -> None:
+        if self.only and rule not in self.only:
+            return
+        self.findings.bound[rule] += len(scripts)
+        self.findings.exercised[rule] += len(scripts)
+        try:
+            difference = differs(self.factory, again, scripts)
+        except (RuntimeError, OSError) as error:
+            self.findings.exercised[rule] = 0
+            self.findings.notes.append(f"{rule}: {error}")
+            return
+        if difference is not None:
+            self.findings.examples_of[rule] = Failure(
+                rule=rule,
+                conjunct=f"{rule}.run",
+                stage="determinism",
+                script=difference.script,
+                also=[],
+                difference=difference,
+            )
+
+    def _shrink(self) -> None:
+        """Each rule that no other explains gets its shortest trace; the others say with whom they fail."""
+        findings = self.findings
+        todo = sorted(findings.examples_of.values(), key=lambda f: registry.rules[f.rule].order)
+        own = [failure for failure in todo if findings.sizes.get(failure.rule, (0, 0))[0] == 0]
+        share = self.depth.shrink_s / max(1, min(len(own), 4))
+        for number, failure in enumerate(own):
+            self.progress("shrinking", number / len(own), failure.rule)
+            if failure.difference is None:
+                self._shrink_one(failure, share)
+            self._explain(failure)
+            findings.failures[failure.rule] = failure
+        if own:
+            self.progress("shrinking", 1.0, f"{len(own)} failures")
+        self._shrink_fault()
+
+    def _shrink_one(self, failure: Failure, seconds: float) -> None:
+        first = replay(self.factory, failure.script)
+        if failure.rule not in {v.rule for v in first.broken} | set(first.advice):
+            self.findings.notes.append(f"{failure.rule}: its run does not repeat, so its trace is not shortened")
+            return
+        shrinker = Shrinker(self.factory, failure.script, Target.of(first, failure.rule), seconds)
+        failure.script = shrinker.shrink()
+
+    def _explain(self, failure: Failure) -> None:
+        """Run the script once more, and note the values that the conjunct read."""
+        run = Driver.start(
+            self.factory, failure.script.settings, failure.script.seed, name=self.name, explain=True
+        )
+        run.run(failure.script.ops)
+        failure.run = run
+        seen = [v for v in run.broken if v.rule == failure.rule]
+        seen += [v for v, _ in run.advice.values() if v.rule == failure.rule]
+        if seen:
+            failure.violation = seen[0]
+            failure.conjunct = seen[0].conjunct
+            broken = {v.rule for v in run.broken} - {failure.rule}
+            failure.also = sorted(broken, key=lambda rule: registry.rules[rule].order)
+        failure.messages = run.protocol_messages
+
+    def _shrink_fault(self) -> None:
+        run = self.findings.fault_run
+        if run is None or run.fault is None:
+            return
+        target = Target.of_fault(run.fault)
+        again = replay(self.factory, run.script)
+        if again.fault is None or not target.is_hit_by(again):
+            return
+        if "no answer within" in str(run.fault):
+            return  # each try would hang as long
+        script = Shrinker(self.factory, run.script, target, self.depth.shrink_s).shrink()
+        self.findings.fault_run = replay(self.factory, script)
+
+    # --- parts -------------------------------------------------------------------------------------------
+
+    def _finished(self, driver: Driver, stage: str) -> None:
+        self.findings.add(driver, stage)
+        if not driver.over and driver.keep_messages:
+            self._scripts.append(driver.script)
+            if len(self._scripts) > 4 * MOST_RERUN_SCRIPTS:
+                self._scripts.sort(key=script_size, reverse=True)
+                del self._scripts[MOST_RERUN_SCRIPTS:]
+
+    def _enough(self) -> bool:
+        """Whoever breaks the protocol again and again is not asked further."""
+        if self.stop_at is not None and self.stop_at in self.findings.broken:
+            return True
+        return len(self.findings.faults) >= MOST_FAULTS
+
+
+@frozen(kw_only=True)
+class RuleResult:
+    verdict: Verdict
+    level: str
+    needs: str
+    examples: int
+    exercised: int
+    messages: int | None
+
+
+def results(findings: Findings) -> dict[str, RuleResult]:
+    """The verdict of each rule, in catalogue order."""
+    return {rule.id: _result(findings, rule) for rule in registry.sorted_rules()}
+
+
+def _result(findings: Findings, rule: Rule) -> RuleResult:
+    failure = findings.failures.get(rule.id) or findings.examples_of.get(rule.id)
+    return RuleResult(
+        verdict=_verdict(findings, rule),
+        level=rule.level,
+        needs=rule.binding.needs,
+        examples=findings.bound[rule.id],
+        exercised=findings.exercised[rule.id],
+        messages=_messages(findings, failure) if failure is not None else None,
+    )
+
+
+def _messages(findings: Findings, failure: Failure) -> int:
+    """A rule that another explains fails in that one's trace."""
+    if failure.messages:
+        return failure.messages
+    shared = [f.messages for f in findings.failures.values() if failure.rule in f.also]
+    return min(shared, default=sum(op.kind != "tick" for op in failure.script.ops))
+
+
+def _verdict(findings: Findings, rule: Rule) -> Verdict:
+    if rule.id in findings.broken:
+        return "fail"
+    if findings.bound[rule.id]:
+        if findings.exercised[rule.id]:
+            return "pass"
+        return "unknown" if findings.interrupted else "not exercised"
+    if findings.faults or findings.interrupted or rule.form == "run":
+        return "void" if findings.faults else "unknown"
+    missing = findings.missing.get(rule.id, {"not claimed"})
+    return "not observable" if "not observable" in missing else "not claimed"
+
+
+def exit_status(findings: Findings, *, strict: bool = False) -> int:
+    """2 void, 1 a MUST is broken, 3 (strict) a SHOULD is broken or a rule was not exercised, else 0."""
+    if findings.faults:
+        return 2
+    broken = findings.broken
+    if any(registry.rules[rule].level == "MUST" for rule in broken):
+        return 1
+    open_verdicts = {result.verdict for result in results(findings).values()} & {"not exercised", "unknown"}
+    return 3 if strict and (broken or open_verdicts) else 0
+

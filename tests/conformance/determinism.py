@@ -1,0 +1,167 @@
+"""DET: the same run again, in this process, in another one under another hash seed, and at another pace.
+
+A run is its script; what is compared are the answers, message by message.
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal
+
+from attrs import evolve, frozen
+
+from schedspec.spec.protocol import ProtocolError
+from schedspec.spec.vocabulary import Message, SubjectFactory, Unsupported, to_json
+
+from .driver import Driver, replay
+from .script import Script, from_json
+from .script import to_json as script_to_json
+from .shrink import without_requests, without_runs
+
+Pace = Literal["as it is", "another"]
+
+CLOCKS = ("time", "monotonic", "perf_counter")
+CLOCK_SPEED = 1000
+PAUSE_S = 0.002
+LONGEST_RERUN_S = 120
+SHRINK_ROUNDS = 24
+
+
+@frozen
+class Difference:
+    """The first message whose answer differs: its number in the run, and the script up to it."""
+
+    script: Script
+    message: int
+
+
+def answers(driver: Driver) -> list[str]:
+    """A digest per protocol message: what was decided, not what a snapshot showed."""
+    decided = [m for m in driver.messages if m.kind not in ("observe", "end")]
+    return [_digest(message) for message in decided]
+
+
+def _digest(message: Message) -> str:
+    text = json.dumps(to_json(message.answer), sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def rerun_here(factory: SubjectFactory, scripts: Sequence[Script]) -> list[list[str]]:
+    """The answers of fresh subjects; a run that cannot be made has none."""
+    return [_answers_of(factory, script) for script in scripts]
+
+
+def _answers_of(factory: SubjectFactory, script: Script) -> list[str]:
+    try:
+        return answers(replay(factory, script))
+    except (Unsupported, ProtocolError):
+        return []
+
+
+def rerun_elsewhere(command: Sequence[str], scripts: Sequence[Script], pace: Pace) -> list[list[str]]:
+    """The answers in another process, under another hash seed."""
+    task = {"pace": pace, "scripts": [script_to_json(script) for script in scripts]}
+    env = dict(os.environ, PYTHONHASHSEED="271828" if os.environ.get("PYTHONHASHSEED") != "271828" else "31415")
+    done = subprocess.run(
+        list(command),
+        input=json.dumps(task),
+        capture_output=True,
+        text=True,
+        env=env,
+        timeout=LONGEST_RERUN_S,
+        check=False,
+    )
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise RuntimeError(f"the second process ended with status {done.returncode}: {last}")
+    result: list[list[str]] = json.loads(done.stdout)
+    return result
+
+
+def rerun_task(factory: SubjectFactory, text: str) -> str:
+    """What the other process does with its standard input."""
+    task: dict[str, Any] = json.loads(text)
+    scripts = [from_json(plain) for plain in task["scripts"]]
+    if task["pace"] == "another":
+        _quicken_clocks()
+    return json.dumps([_paced(factory, script, task["pace"]) for script in scripts])
+
+
+def _paced(factory: SubjectFactory, script: Script, pace: Pace) -> list[str]:
+    try:
+        driver = Driver.start(factory, script.settings, script.seed)
+        for number, op in enumerate(script.ops):
+            if pace == "another" and number % 8 == 3:
+                _SLEEP(PAUSE_S)
+            driver.do(op)
+    except (Unsupported, ProtocolError):
+        return []
+    return answers(driver)
+
+
+_SLEEP = time.sleep
+
+
+def _quicken_clocks() -> None:
+    """Whoever reads the wall clock from here on reads one that runs a thousand times as fast."""
+    for name in CLOCKS:
+        for suffix in ("", "_ns"):
+            original = getattr(time, name + suffix)
+            setattr(time, name + suffix, _quick(original, original()))
+
+
+def _quick(original: Callable[[], Any], start: Any) -> Callable[[], Any]:
+    return lambda: start + (original() - start) * CLOCK_SPEED
+
+
+def first_difference(one: Sequence[str], other: Sequence[str]) -> int | None:
+    """Number of the first message whose answers differ, from 1; None if there is none."""
+    for number, (left, right) in enumerate(zip(one, other, strict=False), start=1):
+        if left != right:
+            return number
+    return None if len(one) == len(other) else min(len(one), len(other)) + 1
+
+
+def differs(
+    factory: SubjectFactory, again: Callable[[Sequence[Script]], list[list[str]]], scripts: Sequence[Script]
+) -> Difference | None:
+    """The first script that is answered differently, cut down to few operations."""
+    found = _first(factory, again, scripts)
+    for _ in range(SHRINK_ROUNDS if found else 0):
+        assert found is not None
+        smaller = _first(factory, again, list(_candidates(found.script)))
+        if smaller is None:
+            break
+        found = smaller
+    return found
+
+
+def _first(
+    factory: SubjectFactory, again: Callable[[Sequence[Script]], list[list[str]]], scripts: Sequence[Script]
+) -> Difference | None:
+    here = rerun_here(factory, scripts)
+    there = again(scripts)
+    for script, one, other in zip(scripts, here, there, strict=True):
+        number = first_difference(one, other)
+        if one and other and number is not None:
+            return Difference(evolve(script, ops=_ops_until(script, number)), number)
+    return None
+
+
+def _ops_until(script: Script, messages: int) -> tuple[Any, ...]:
+    """Operations up to that protocol message; a tick is none."""
+    taken = []
+    for op in script.ops:
+        if messages <= 0:
+            break
+        taken.append(op)
+        messages -= op.kind != "tick"
+    return tuple(taken)
+
+
+def _candidates(script: Script) -> Iterator[Script]:
+    yield from without_requests(script)
+    yield from without_runs(script)

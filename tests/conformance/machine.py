@@ -1,0 +1,191 @@
+"""The search: a Hypothesis state machine over the protocol.
+
+It draws settings and operations, hands them to the driver, and drains what is left.  A broken rule does not raise: it
+is collected, and nothing more happens in that example, so that one search judges all rules; the shrinker takes over from there
+(`shrink.py`).
+"""
+
+from collections.abc import Callable
+
+import hypothesis.strategies as st
+from attrs import evolve
+from hypothesis import HealthCheck, Phase, seed
+from hypothesis import settings as hypothesis_settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+from schedspec.spec.vocabulary import Settings, Unsupported
+
+from .driver import Driver
+from .script import COMPLETE, STEP, Op, cancel, submit
+
+FAMILIES = ((1, 2, 3, 4, 5, 6, 7, 8, 9, 10), (1, 2, 3, 4, 9, 9, 9, 9, 9, 9), (5, 5, 5, 5, 5, 5, 5, 5, 5, 5))
+"""Prompts are prefixes of these, or share nothing with anybody."""
+
+MOST_NEGOTIATIONS = 8
+
+
+@st.composite
+def small_settings(draw: st.DrawFn) -> Settings:
+    """Pools of a few blocks, so that memory is short after a few requests."""
+    block_size = draw(st.sampled_from((1, 2, 2, 3, 4)))
+    blocks = draw(st.integers(2, 14))
+    return Settings(
+        blocks=blocks,
+        block_size=block_size,
+        seats=draw(st.integers(1, 5)),
+        token_budget=draw(st.sampled_from((1, 2, 3, 4, 6, 8, 8, 12, 16))),
+        watermark_blocks=draw(st.sampled_from((0, 0, 1, 2))) if blocks > 3 else 0,
+        policy=draw(st.sampled_from(("fcfs", "priority"))),
+        victim=draw(st.sampled_from(("newest", "lowest_priority"))),
+        at_blocked_head=draw(st.sampled_from(("break", "skip"))),
+        reserve=draw(st.sampled_from(("on_demand", "on_demand", "on_demand", "known", "declared"))),
+        prefix_caching=draw(st.booleans()),
+        chunked_prefill=draw(st.sampled_from((True, True, True, False))),
+        overlap_depth=draw(st.sampled_from((1, 1, 2))),
+        max_prompt_tokens=draw(st.sampled_from((1_048_576, 1_048_576, 5))),
+        max_output_tokens=draw(st.sampled_from((1_048_576, 1_048_576, 7))),
+        max_model_tokens=draw(st.sampled_from((2_097_152, 2_097_152, 12))),
+    )
+
+
+@st.composite
+def submissions(draw: st.DrawFn) -> tuple[int | tuple[int, ...], int, int | None, int, str]:
+    """Prompt, declared output, where the model stops, priority, client."""
+    length = draw(st.integers(1, 10))
+    family = draw(st.integers(0, len(FAMILIES)))
+    prompt: int | tuple[int, ...] = length if family == len(FAMILIES) else FAMILIES[family][:length]
+    output = draw(st.sampled_from((1, 2, 3, 4, 6, 8, 12)))
+    stop = draw(st.sampled_from((None, None, 1, 2, 4)))
+    return prompt, output, stop, draw(st.integers(0, 2)), draw(st.sampled_from(("a", "b")))
+
+
+def negotiated(
+    start: Callable[[Settings], Driver], wanted: Settings, refused: dict[str, object]
+) -> Driver:
+    """A driver with settings as near to the wanted ones as the subject honours; `refused` collects what it
+    does not."""
+    settings = wanted
+    for _ in range(MOST_NEGOTIATIONS):
+        try:
+            return start(settings)
+        except Unsupported as no:
+            refused[f"{no.setting}={no.value}"] = True
+            settings = evolve(settings, **{no.setting: other_value(no.setting, no.value)})
+    raise Unsupported("any of", "the settings that were tried: it refused value after value")
+
+
+def other_value(setting: str, value: object) -> object:
+    """What to ask for instead of a refused value."""
+    others = {
+        "policy": ("fcfs", "priority"),
+        "victim": ("newest", "lowest_priority"),
+        "at_blocked_head": ("break", "skip"),
+        "reserve": ("on_demand", "declared", "known"),
+        "prefix_caching": (False, True),
+        "chunked_prefill": (True, False),
+        "overlap_depth": (1, 2),
+        "watermark_blocks": (0,),
+        "block_size": (16, 8, 4, 2, 1),
+        "max_prompt_tokens": (1_048_576,),
+        "max_output_tokens": (1_048_576,),
+        "max_model_tokens": (2_097_152,),
+    }.get(setting, ())
+    for other in others:
+        if other != value:
+            return other
+    raise Unsupported(setting, f"{value!r}, and there is nothing else to try")
+
+
+def machine_for(
+    start: Callable[[Settings], Driver],
+    refused: dict[str, object],
+    finished: Callable[[Driver], None],
+) -> type[RuleBasedStateMachine]:
+    """A machine class; `finished` gets each driver when its example is over."""
+
+    class SchedulerMachine(RuleBasedStateMachine):
+        driver: Driver
+        submitted: int
+
+        @initialize(wanted=small_settings())
+        def begin(self, wanted: Settings) -> None:
+            self.driver = negotiated(start, wanted, refused)
+            self.submitted = 0
+
+        def submit_one(self, drawn: tuple[int | tuple[int, ...], int, int | None, int, str]) -> None:
+            prompt, output, stop, priority, client = drawn
+            self.submitted += 1
+            op = submit(
+                f"r{self.submitted}", prompt, output, stop_after=stop, priority=priority, client=client
+            )
+            self.driver.do(op)
+
+        @rule(drawn=submissions())
+        def submits(self, drawn: tuple[int | tuple[int, ...], int, int | None, int, str]) -> None:
+            self.submit_one(drawn)
+
+        @rule(drawn=submissions(), count=st.integers(2, 4))
+        def bursts(self, drawn: tuple[int | tuple[int, ...], int, int | None, int, str], count: int) -> None:
+            for _ in range(count):
+                self.submit_one(drawn)
+
+        @rule(which=st.integers(0, 5))
+        def cancels(self, which: int) -> None:
+            if which < self.submitted:
+                self.driver.do(cancel(f"r{self.submitted - which}"))
+
+        @rule()
+        def steps(self) -> None:
+            self.driver.do(STEP)
+
+        @rule(count=st.integers(1, 5))
+        def goes_on(self, count: int) -> None:
+            for _ in range(count):
+                self.driver.do(STEP)
+                self.driver.do(COMPLETE)
+
+        @rule()
+        def completes(self) -> None:
+            self.driver.do(COMPLETE)
+
+        @rule(back=st.integers(1, 2))
+        def repeats(self, back: int) -> None:
+            self.driver.do(Op("repeat", back=back))
+
+        @rule(ns=st.sampled_from((0, 1, 1_000_000, 1_000_000_000)))
+        def waits(self, ns: int) -> None:
+            self.driver.do(Op("tick", ns=ns))
+
+        def teardown(self) -> None:
+            if hasattr(self, "driver"):
+                self.driver.drain()
+                finished(self.driver)
+
+    return SchedulerMachine
+
+
+def search(
+    start: Callable[[Settings], Driver],
+    refused: dict[str, object],
+    finished: Callable[[Driver], None],
+    *,
+    examples: int,
+    seed_value: int,
+    steps: int = 24,
+) -> None:
+    """So many examples from one seed."""
+    machine = seed(seed_value)(machine_for(start, refused, finished))
+    run_state_machine_as_test(
+        machine,
+        settings=hypothesis_settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            phases=(Phase.generate,),
+            database=None,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+

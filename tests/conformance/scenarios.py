@@ -1,0 +1,248 @@
+"""Directed scenarios: short runs that lead into the corners on purpose, so that each rule's precondition holds."""
+
+from collections.abc import Iterator
+
+from attrs import frozen
+
+from schedspec.spec.vocabulary import Settings
+
+from .script import COMPLETE, STEP, Op, Script, cancel, rounds, submit
+
+
+@frozen
+class Scenario:
+    """`shows`: the rules whose precondition it is made for."""
+
+    name: str
+    shows: tuple[str, ...]
+    script: Script
+
+
+def scenarios(seed: int) -> Iterator[Scenario]:
+    for build in _BUILDERS:
+        shows, settings, ops = build()
+        yield Scenario(build.__name__.replace("_", " "), shows, Script(settings, seed, ops))
+
+
+_Built = tuple[tuple[str, ...], Settings, tuple[Op, ...]]
+
+SAME = (7, 7, 7, 7, 7, 7)
+
+
+def one_request_from_door_to_end() -> _Built:
+    ops = (submit("a", 5, 3), *rounds(8))
+    return ("LIFE-2", "LIFE-3", "LIFE-4", "LIFE-5", "STEP-6"), Settings(blocks=8, block_size=2), ops
+
+
+def prompt_in_chunks() -> _Built:
+    ops = (submit("a", 9, 2), submit("b", 2, 4), *rounds(10))
+    return ("STEP-1", "STEP-11"), Settings(blocks=16, block_size=2, token_budget=3), ops
+
+
+def growth_runs_out_of_blocks() -> _Built:
+    settings = Settings(blocks=5, block_size=1, seats=4, token_budget=8)
+    ops = (submit("a", 1, 4), submit("b", 1, 4), submit("c", 1, 4), *rounds(20))
+    return ("PRE-1", "PRE-2", "PRE-5", "PRE-6", "PRE-7", "PRE-8", "STEP-7", "LIFE-9"), settings, ops
+
+
+def growth_runs_out_with_priorities() -> _Built:
+    settings = Settings(
+        blocks=5, block_size=1, seats=4, token_budget=8, policy="priority", victim="lowest_priority"
+    )
+    ops = (
+        submit("a", 1, 4, priority=2),
+        submit("b", 1, 4, priority=0),
+        submit("c", 1, 4, priority=1),
+        *rounds(20),
+    )
+    return ("PRE-2", "PRE-7"), settings, ops
+
+
+def two_victims_in_one_step() -> _Built:
+    settings = Settings(blocks=6, block_size=1, seats=6, token_budget=16)
+    ops = tuple(submit(name, 1, 5) for name in "abcdef")
+    return ("PRE-3", "PRE-5", "PRE-6"), settings, (*ops, *rounds(30))
+
+
+def preemption_while_results_are_in_flight() -> _Built:
+    settings = Settings(blocks=5, block_size=1, seats=4, token_budget=8, overlap_depth=2)
+    ops = (submit("a", 1, 4), submit("b", 1, 4), submit("c", 1, 4), STEP, *((STEP, COMPLETE) * 20))
+    return ("LIFE-8", "LIFE-7"), settings, ops
+
+
+def watermark_is_kept() -> _Built:
+    settings = Settings(blocks=6, block_size=1, seats=4, token_budget=8, watermark_blocks=2)
+    ops = (submit("a", 2, 3), submit("b", 2, 1), submit("c", 1, 1), *rounds(8))
+    return ("KV-11",), settings, ops
+
+
+def big_head_and_small_followers() -> _Built:
+    settings = Settings(blocks=6, block_size=1, seats=4, token_budget=8)
+    ops = (submit("a", 3, 3), *rounds(1), submit("b", 5, 1), submit("c", 1, 1), *rounds(8))
+    return ("LIVE-8", "LIVE-11"), settings, ops
+
+
+def big_head_on_an_empty_machine() -> _Built:
+    settings = Settings(blocks=4, block_size=1, seats=4, token_budget=8, watermark_blocks=2)
+    return ("LIVE-1",), settings, (submit("a", 3, 1), *rounds(3))
+
+
+def cancel_at_every_moment() -> _Built:
+    settings = Settings(blocks=12, block_size=2, seats=4, token_budget=4)
+    ops = (
+        submit("waiting", 4, 2),
+        cancel("waiting"),
+        submit("chunk", 9, 2),
+        *rounds(1),
+        cancel("chunk"),
+        submit("flying", 2, 4),
+        STEP,
+        cancel("flying"),
+        COMPLETE,
+        submit("decoding", 2, 4),
+        *rounds(2),
+        cancel("decoding"),
+        cancel("decoding"),
+        cancel("unknown"),
+        submit("last", 2, 1),
+        *rounds(2),
+    )
+    return ("LIFE-6", "LIFE-7", "KV-7"), settings, ops
+
+
+def results_come_twice() -> _Built:
+    ops = (
+        submit("a", 3, 4),
+        *rounds(2),
+        Op("repeat", back=1),
+        *rounds(1),
+        Op("repeat", back=2),
+        *rounds(4),
+        Op("repeat"),
+    )
+    return ("LIFE-7",), Settings(blocks=8, block_size=2), ops
+
+
+def the_model_stops_early() -> _Built:
+    ops = (submit("a", 2, 6, stop_after=2), submit("b", 2, 6, stop_after=1), *rounds(8))
+    return ("LIFE-5",), Settings(blocks=8, block_size=2), ops
+
+
+def two_ends_in_one_step() -> _Built:
+    ops = (submit("a", 2, 2), submit("b", 2, 2), *rounds(4))
+    return ("LIFE-4",), Settings(blocks=8, block_size=2), ops
+
+
+def what_never_fits_is_refused() -> _Built:
+    settings = Settings(
+        blocks=4, block_size=2, max_prompt_tokens=6, max_output_tokens=6, max_model_tokens=10
+    )
+    ops = (
+        submit("pool", 5, 5),
+        submit("prompt", 7, 1),
+        submit("output", 1, 7),
+        submit("model", 6, 5),
+        submit("fits", 4, 5),
+        *rounds(8),
+    )
+    return ("ADMIT-1", "ADMIT-2"), settings, ops
+
+
+def whole_prompts_only() -> _Built:
+    settings = Settings(blocks=12, block_size=2, token_budget=6, chunked_prefill=False)
+    ops = (submit("big", 7, 1), submit("a", 3, 3), submit("b", 4, 2), *rounds(8))
+    return ("ADMIT-1", "STEP-1"), settings, ops
+
+
+def equal_prompts_share_blocks() -> _Built:
+    settings = Settings(blocks=12, block_size=2, seats=4, token_budget=8, prefix_caching=True)
+    ops = (
+        submit("a", SAME, 3),
+        *rounds(1),
+        submit("b", SAME, 3),
+        submit("c", (*SAME[:4], 1, 2), 3),
+        *rounds(6),
+        submit("d", SAME[:4], 2),
+        *rounds(4),
+    )
+    return ("KV-2", "KV-3", "KV-12", "KV-13", "KV-14"), settings, ops
+
+
+def cached_blocks_are_evicted() -> _Built:
+    settings = Settings(blocks=4, block_size=2, seats=2, token_budget=8, prefix_caching=True)
+    ops = (submit("a", SAME, 2), *rounds(3), submit("b", 6, 2), *rounds(3), submit("c", SAME, 2), *rounds(3))
+    return ("KV-14", "KV-12"), settings, ops
+
+
+def a_sharer_ends_before_the_other() -> _Built:
+    settings = Settings(blocks=10, block_size=2, seats=4, token_budget=8, prefix_caching=True)
+    ops = (
+        submit("a", SAME, 2),
+        *rounds(1),
+        submit("b", SAME, 6),
+        *rounds(2),
+        submit("c", SAME, 2),
+        *rounds(8),
+    )
+    return ("KV-3", "KV-8"), settings, ops
+
+
+def more_requests_than_seats() -> _Built:
+    settings = Settings(blocks=12, block_size=2, seats=2, token_budget=8)
+    return ("STEP-2",), settings, (*(submit(name, 2, 3) for name in "abcd"), *rounds(12))
+
+
+def a_queue_forms_and_is_cancelled() -> _Built:
+    settings = Settings(blocks=12, block_size=2, seats=1, token_budget=4)
+    ops = (
+        *(submit(name, 2, 2) for name in "abcdef"),
+        *rounds(1),
+        cancel("c"),
+        cancel("d"),
+        *rounds(10),
+    )
+    return ("LIFE-1", "OBS-3"), settings, ops
+
+
+def steps_overlap() -> _Built:
+    settings = Settings(blocks=16, block_size=2, seats=4, token_budget=6, overlap_depth=2)
+    ops = (
+        submit("a", 4, 5, stop_after=2),
+        submit("b", 3, 5),
+        STEP,
+        *((STEP, COMPLETE) * 4),
+        cancel("b"),
+        *((STEP, COMPLETE) * 4),
+    )
+    return ("LIFE-8", "LIFE-7"), settings, ops
+
+
+def the_clock_stands_still() -> _Built:
+    ops = (submit("a", 4, 3), *rounds(2), Op("tick", ns=0), *rounds(2), Op("tick", ns=10**12), *rounds(2))
+    return ("DET-3",), Settings(blocks=8, block_size=2), ops
+
+
+_BUILDERS = (
+    one_request_from_door_to_end,
+    prompt_in_chunks,
+    growth_runs_out_of_blocks,
+    growth_runs_out_with_priorities,
+    two_victims_in_one_step,
+    preemption_while_results_are_in_flight,
+    watermark_is_kept,
+    big_head_and_small_followers,
+    big_head_on_an_empty_machine,
+    cancel_at_every_moment,
+    results_come_twice,
+    the_model_stops_early,
+    two_ends_in_one_step,
+    what_never_fits_is_refused,
+    whole_prompts_only,
+    equal_prompts_share_blocks,
+    cached_blocks_are_evicted,
+    a_sharer_ends_before_the_other,
+    more_requests_than_seats,
+    a_queue_forms_and_is_cancelled,
+    steps_overlap,
+    the_clock_stands_still,
+)

@@ -1,0 +1,193 @@
+"""The shrinker: from a failing script to a short one that fails in the same conjunct, and breaks no other rule.
+
+First whole requests go, then runs of operations, then single ones; then numbers get smaller and settings plainer.
+Each candidate is run on a fresh subject.  What a recorded trace allows instead is in `project.py`.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from attrs import evolve, frozen
+
+from schedspec.spec.protocol import ProtocolError
+from schedspec.spec.vocabulary import Settings, SubjectFactory, Unsupported
+
+from .driver import Driver
+from .script import Op, Script
+
+
+@frozen
+class Target:
+    """What must stay: the conjunct that fails (or the fault), and the rules that may fail beside it."""
+
+    conjunct: str
+    rules: frozenset[str]
+
+    @classmethod
+    def of(cls, driver: Driver, rule: str) -> "Target":
+        """The target of a rule's failure in a run."""
+        broken = [violation for violation in driver.broken if violation.rule == rule]
+        if broken:
+            return cls(broken[0].conjunct, frozenset(v.rule for v in driver.broken))
+        return cls(driver.advice[rule][0].conjunct, frozenset({rule}))
+
+    @classmethod
+    def of_fault(cls, fault: ProtocolError) -> "Target":
+        return cls(_fault_name(fault), frozenset())
+
+    def is_hit_by(self, driver: Driver) -> bool:
+        if driver.fault is not None and _fault_name(driver.fault) == self.conjunct:
+            return True
+        if any(violation.conjunct == self.conjunct for violation in driver.broken):
+            return {violation.rule for violation in driver.broken} <= self.rules
+        return any(violation.conjunct == self.conjunct for violation, _ in driver.advice.values())
+
+
+def _fault_name(fault: ProtocolError) -> str:
+    return f"{fault.method}:{fault.field.split('[')[0]}:{fault.problem.split(':')[0][:40]}"
+
+
+def script_size(script: Script) -> int:
+    """Short scripts with short requests are small."""
+    tokens = sum(op.request.prompt_tokens + op.request.max_output_tokens for op in script.ops if op.request)
+    return len(script.ops) * 4 + tokens
+
+
+class Shrinker:
+    """Holds the best script so far; stops when nothing helps, or its time is over."""
+
+    def __init__(self, factory: SubjectFactory, script: Script, target: Target, seconds: float) -> None:
+        self.factory = factory
+        self.target = target
+        self.best = script
+        self.deadline = time.monotonic() + seconds
+        self.tries = 0
+
+    def shrink(self) -> Script:
+        self._cut_at_failure()
+        before = None
+        while before != self.best and time.monotonic() < self.deadline:
+            before = self.best
+            self._improve(without_requests)
+            self._improve(without_runs)
+            self._improve(_without_pairs)
+            self._improve(_plainer_settings)
+            self._improve(_smaller_requests)
+        return self.best
+
+    def _cut_at_failure(self) -> None:
+        driver = self._run(self.best)
+        if driver is None or not self.target.is_hit_by(driver):
+            return
+        length = len(driver.ops)
+        for violation, ops in driver.advice.values():
+            if violation.conjunct == self.target.conjunct:
+                length = ops
+        self.best = evolve(self.best, ops=tuple(driver.ops[:length]))
+
+    def _improve(self, candidates: Callable[[Script], Iterator[Script]]) -> None:
+        """Take each candidate that still fails; start over from it until none does."""
+        found = True
+        while found:
+            found = False
+            for candidate in candidates(self.best):
+                if time.monotonic() > self.deadline:
+                    return
+                driver = self._run(candidate)
+                if driver is not None and self.target.is_hit_by(driver):
+                    self.best = evolve(candidate, ops=tuple(driver.ops))
+                    found = True
+                    break
+
+    def _run(self, script: Script) -> Driver | None:
+        self.tries += 1
+        try:
+            driver = Driver.start(self.factory, script.settings, script.seed)
+        except (Unsupported, ProtocolError, ValueError):
+            return None
+        driver.run(script.ops)
+        return driver
+
+
+def without_requests(script: Script) -> Iterator[Script]:
+    ids = [op.request.id for op in script.ops if op.request is not None]
+    half = max(1, len(ids) // 2)
+    for size in _sizes(half):
+        for start in range(len(ids) - size, -1, -size):
+            gone = set(ids[start : start + size])
+            yield evolve(script, ops=tuple(op for op in script.ops if _name(op) not in gone))
+
+
+def _name(op: Op) -> str:
+    return op.request.id if op.request is not None else op.id
+
+
+def without_runs(script: Script) -> Iterator[Script]:
+    ops = script.ops
+    for size in _sizes(len(ops) // 2):
+        for start in range(len(ops) - size, -1, -size):
+            yield evolve(script, ops=ops[:start] + ops[start + size :])
+
+
+def _without_pairs(script: Script) -> Iterator[Script]:
+    """Two operations that only go together: a step and its result, say."""
+    ops = script.ops
+    if len(ops) > 40:
+        return
+    for first in range(len(ops)):
+        for second in range(first + 1, min(first + 4, len(ops))):
+            yield evolve(script, ops=ops[:first] + ops[first + 1 : second] + ops[second + 1 :])
+
+
+def _sizes(most: int) -> Iterator[int]:
+    while most >= 1:
+        yield most
+        most //= 2
+
+
+def _plainer_settings(script: Script) -> Iterator[Script]:
+    plain: Sequence[tuple[str, object]] = (
+        ("prefix_caching", False),
+        ("overlap_depth", 1),
+        ("watermark_blocks", 0),
+        ("policy", "fcfs"),
+        ("victim", "newest"),
+        ("at_blocked_head", "break"),
+        ("reserve", "on_demand"),
+        ("chunked_prefill", True),
+        ("max_prompt_tokens", Settings().max_prompt_tokens),
+        ("max_output_tokens", Settings().max_output_tokens),
+        ("max_model_tokens", Settings().max_model_tokens),
+    )
+    for name, value in plain:
+        if getattr(script.settings, name) != value:
+            yield evolve(script, settings=evolve(script.settings, **{name: value}))
+    for name in ("blocks", "seats", "token_budget", "block_size"):
+        value = getattr(script.settings, name)
+        for smaller in sorted({value // 2, value - 1}):
+            if smaller >= 1:
+                try:
+                    yield evolve(script, settings=evolve(script.settings, **{name: smaller}))
+                except ValueError:
+                    continue
+
+
+def _smaller_requests(script: Script) -> Iterator[Script]:
+    for place, op in enumerate(script.ops):
+        if op.request is None:
+            continue
+        request, prompt, output = op.request, op.request.prompt_ids, op.request.max_output_tokens
+        smaller = [evolve(op, request=evolve(request, prompt_ids=prompt[:n])) for n in _less(len(prompt))]
+        smaller += [evolve(op, request=evolve(request, max_output_tokens=n)) for n in _less(output)]
+        if op.stop_after is not None:
+            smaller.append(evolve(op, stop_after=None))
+        if request.priority:
+            smaller.append(evolve(op, request=evolve(request, priority=0)))
+        if request.client != "a":
+            smaller.append(evolve(op, request=evolve(request, client="a")))
+        for other in smaller:
+            yield evolve(script, ops=(*script.ops[:place], other, *script.ops[place + 1 :]))
+
+
+def _less(value: int) -> list[int]:
+    return sorted({n for n in (1, value // 2, value - 1) if 1 <= n < value})

@@ -1,0 +1,38 @@
+"""For other people's tests: one assertion, and the subjects that a name leads to."""
+
+from collections.abc import Mapping
+
+from schedspec.spec.relation import registry
+from schedspec.spec.vocabulary import SubjectFactory
+
+from .driver import Driver, replay
+from .narrate import step_table
+from .script import Script
+from .subjects.resolve import resolve
+
+
+class RuleBroken(AssertionError):
+    """A subject broke a rule; the message is the step table."""
+
+
+def assert_keeps(
+    rule: str,
+    subject: str | SubjectFactory,
+    script: Script,
+    builtins: Mapping[str, SubjectFactory] | None = None,
+) -> Driver:
+    """Run a script and raise RuleBroken if it breaks the rule (or the protocol).
+
+    `subject` is a factory or a name: `module:factory`, `exec:COMMAND`.
+    """
+    factory = resolve(subject, builtins or {}) if isinstance(subject, str) else subject
+    driver = replay(factory, script, explain=True)
+    if driver.fault is not None:
+        raise driver.fault
+    seen = [v for v in driver.broken if v.rule == rule]
+    seen += [v for v, _ in driver.advice.values() if v.rule == rule]
+    if seen:
+        table = step_table(driver.messages, seen[0].message)
+        rows = "\n".join(f"{'✗' if line.bad else ' '} {line.number:3} {line.call}: {line.answer}" for line in table)
+        raise RuleBroken(f"{rule}: {registry.rules[rule].statement}\n{seen[0]}\n{rows}")
+    return driver
