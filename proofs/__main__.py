@@ -1,4 +1,4 @@
-"""`python -m schedspec.proofs`: prove, ask for a second opinion, leave conjuncts out, compare with the manifest."""
+"""`python -m schedspec.proofs`: prove, prove again, leave conjuncts out, and compare with the manifest."""
 
 import json
 import sys
@@ -19,13 +19,17 @@ Say = Callable[[str], None]
 
 
 @click.command()
-@click.option("--rule", metavar="ID", help="Only this rule, with a step that shows what each of its mutants breaks.")
+@click.option(
+    "--rule", metavar="ID", help="Only this rule, with a step that shows what each of its mutants breaks."
+)
 @click.option("--cvc5/--no-cvc5", "second", default=True, help="Have cvc5 prove everything once more.")
-@click.option("--mutants/--no-mutants", "mutate", default=True, help="Leave out each guard and effect in turn.")
+@click.option(
+    "--mutants/--no-mutants", "mutate", default=True, help="Leave out each guard and effect in turn."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option("--write", is_flag=True, help="Write what is found to the manifest.")
 def main(rule: str | None, second: bool, mutate: bool, as_json: bool, write: bool) -> None:
-    """Run the proofs.  The exit status is 1 if anything is not as the manifest says; a timeout is no proof."""
+    """Run the proofs.  Exit status 1: something is not as the manifest says.  A timeout is no proof."""
     if rule and rule not in ENGINE.registry.rules:
         raise click.BadParameter(f"there is no rule {rule}", param_hint="--rule")
     if write and (rule or not second or not mutate):
@@ -40,7 +44,9 @@ def main(rule: str | None, second: bool, mutate: bool, as_json: bool, write: boo
     wrong = manifest.differences(_expected(rule, second, mutate), found) + manifest.faults(found)
     if as_json:
         examples = {trial.dropped.name: trial.example for trial in tried if trial.example}
-        click.echo(json.dumps({**asdict(found), "examples": examples, "wrong": wrong}, indent=1, ensure_ascii=False))
+        click.echo(
+            json.dumps({**asdict(found), "examples": examples, "wrong": wrong}, indent=1, ensure_ascii=False)
+        )
     for line in wrong:
         click.echo(f"not as expected: {line}", err=True)
     sys.exit(1 if wrong else 0)

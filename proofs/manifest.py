@@ -1,12 +1,13 @@
 """The manifest: what is proved, by what, and what must fail.  Reading it needs no solver.
 
-`manifest.toml` is written by `python -m schedspec.proofs --write`, and every other run of the proofs is held against
-it.  Mutants that must be refuted are entries like any other, and so are those that nothing here refutes.
+`manifest.toml` is written by `python -m schedspec.proofs --write`, and every other run of the proofs is held
+against it.  Mutants that must be refuted are entries like any other, and so are those that nothing refutes.
 """
 
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from attrs import asdict, evolve, frozen
 
@@ -75,11 +76,12 @@ def write(manifest: Manifest, path: Path = PATH) -> None:
 
 def proved_rules() -> dict[str, str]:
     """Rule -> what proves it, for its card."""
-    return {
-        proof.rule: f"{' and '.join(proof.tools)}: {', '.join(proof.conjuncts)} ({proof.obligations} obligations)"
-        for proof in read().proofs
-        if proof.expected == "proved"
-    }
+    return {proof.rule: _told(proof) for proof in read().proofs if proof.expected == "proved"}
+
+
+def _told(proof: Proof) -> str:
+    tools, conjuncts = " and ".join(proof.tools), ", ".join(proof.conjuncts)
+    return f"{tools}: {conjuncts} ({proof.obligations} obligations)"
 
 
 def differences(expected: Manifest, found: Manifest) -> list[str]:
@@ -99,7 +101,9 @@ def differences(expected: Manifest, found: Manifest) -> list[str]:
 def faults(found: Manifest) -> list[str]:
     """What no manifest may accept."""
     good = {"proved", "fires", "refuted", "implied", "survives"}
-    return [f"{name}: {entry.expected}" for name, entry in _by_name(found).items() if entry.expected not in good]
+    return [
+        f"{name}: {entry.expected}" for name, entry in _by_name(found).items() if entry.expected not in good
+    ]
 
 
 def _by_name(manifest: Manifest) -> dict[str, Proof | Firing | Mutant]:
@@ -110,7 +114,7 @@ def _by_name(manifest: Manifest) -> dict[str, Proof | Firing | Mutant]:
     return named
 
 
-def _tuples(entry: dict[str, object]) -> dict[str, object]:
+def _tuples(entry: dict[str, Any]) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
 
 

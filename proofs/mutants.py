@@ -1,8 +1,9 @@
 """What pins a conjunct: it is left out, and in a finite scope an invariant must break.
 
-The scope holds a few requests, blocks and prefixes, with cardinalities by definition: there a solver finds a real
-step, where over unbounded sorts it says `unknown`.  A conjunct whose absence breaks nothing is either *implied*
-(the other guards and the invariants say it already) or it *survives*, and something else must pin it (`pins.py`).
+The scope holds a few requests, blocks and prefixes, with cardinalities by definition: there a solver finds a
+real step, where over unbounded sorts it says `unknown`.  A conjunct whose absence breaks nothing is *implied*
+(the other guards and the invariants say it already), or it *survives*, and something else must pin it: see
+`pins.py`.
 """
 
 import time
@@ -14,7 +15,7 @@ from attrs import frozen
 from schedspec.spec.registry import Conjunct, Registry
 
 from .examples import shown
-from .obligations import Step, decide, goals, touches
+from .obligations import Step, Verdict, decide, goals, touches
 from .smt import Finite
 from .theory import Theory
 
@@ -42,16 +43,16 @@ def mutate(theory: Theory, dropped: Conjunct) -> Trial:
     start = time.perf_counter()
     assert dropped.event is not None
     step = Step(theory, Finite(theory.scope), dropped.event, dropped.name)
-    solvers = _Solvers(step)
+    check = _Check(step)
     breaks, example, unknown = [], "", False
     for goal in _own_first(theory.registry, dropped):
-        verdict, model = solvers.broken(goal)
+        verdict, model = check.broken(goal)
         unknown |= verdict == "unknown"
         if model is not None:
             breaks.append(goal.name)
             example = example or shown(step, model, goal, dropped)
     fate: Fate = "refuted" if breaks else "unknown" if unknown else "survives"
-    if fate == "survives" and dropped.kind == "guard" and solvers.implies(dropped):
+    if fate == "survives" and dropped.kind == "guard" and check.implies(dropped):
         fate = "implied"
     return Trial(dropped, fate, tuple(breaks), example, time.perf_counter() - start)
 
@@ -63,29 +64,26 @@ def _own_first(registry: Registry, dropped: Conjunct) -> list[Conjunct]:
     return sorted(touched, key=lambda goal: goal.rule != dropped.rule)
 
 
-class _Solvers:
-    """One solver for all goals of which the same may be assumed."""
+class _Check:
+    """What can be with a step, by a fresh solver each time: kept ones run into timeouts."""
 
     def __init__(self, step: Step) -> None:
         self.step = step
-        self.solvers: dict[tuple[int, ...], Any] = {}
 
-    def broken(self, goal: Conjunct) -> tuple[str, Any]:
+    def broken(self, goal: Conjunct) -> tuple[Verdict, Any]:
         """Whether the goal can fail after the step, and a model in which it does."""
         return self._solve(goal, z3.Not(self.step.want(goal)))
 
     def implies(self, guard: Conjunct) -> bool:
         return self._solve(guard, z3.Not(self.step.say(guard.term)))[0] == "proved"
 
-    def _solve(self, goal: Conjunct, claim: Any) -> tuple[str, Any]:
-        terms = self.step.assumptions(goal)
-        solver = self.solvers.get(tuple(map(id, terms)))
-        if solver is None:
-            solver = self.solvers[tuple(map(id, terms))] = z3.Solver()
-            solver.add(*map(self.step.say, terms))
-        solver.push()
-        solver.add(claim)
+    def _solve(self, goal: Conjunct, claim: Any) -> tuple[Verdict, Any]:
+        claims = [*map(self.step.say, self.step.assumptions(goal)), claim]
+        solver = z3.Solver()
+        solver.add(*claims)
         verdict = decide(solver)
-        model = solver.model() if verdict == "refuted" else None
-        solver.pop()
+        if verdict != "refuted":
+            return verdict, None
+        model = solver.model()
+        assert z3.is_true(model.eval(z3.And(*claims), model_completion=True)), "z3's model is none"
         return verdict, model

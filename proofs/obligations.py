@@ -1,7 +1,7 @@
 """What has to be proved: every event keeps every invariant, and the initial state has them all.
 
-For an invariant I and an event: (the invariants before) ∧ guards ∧ effects ⇒ I after.  A guard that binds only
-subjects with a claim is used only for rules that ask for that claim, and a SHOULD is used for no MUST.
+For an invariant I and an event: (the invariants before) ∧ guards ∧ effects ⇒ I after.  A guard that binds
+only subjects with a claim is used only for rules that ask for that claim, and a SHOULD is used for no MUST.
 """
 
 import time
@@ -19,7 +19,7 @@ from .theory import Theory
 
 Verdict = Literal["proved", "refuted", "unknown"]
 TIMEOUT_MS = 20_000
-# Both solvers slow down when they are told of everything; no proof so far needs what is farther from its goal.
+# Both solvers slow down when they are told everything, and no proof needs what is farther from its goal.
 NEAR = 3
 _VERDICTS: dict[str, Verdict] = {"unsat": "proved", "sat": "refuted", "unknown": "unknown"}
 
@@ -93,7 +93,12 @@ class Step:
         binding = registry.of_kind("invariant") + self.guards
         terms = [c.term for c in binding if goal is None or is_usable(registry, c, goal)]
         terms += theory.in_scope if isinstance(self.reading, Finite) else ()
-        return [*theory.parameters, *terms, *theory.events.get(self.event, ()), *(c.term for c in self.effects)]
+        return [
+            *theory.parameters,
+            *terms,
+            *theory.events.get(self.event, ()),
+            *(c.term for c in self.effects),
+        ]
 
     def say(self, term: Term) -> Expr:
         if id(term) not in self._said:
@@ -112,7 +117,7 @@ def is_usable(registry: Registry, conjunct: Conjunct, goal: Conjunct) -> bool:
 
 
 def near(terms: Sequence[Term], goal: Conjunct) -> list[Term]:
-    """The terms that share a variable with the goal, or with such a term, and so on; and those of fields alone."""
+    """Terms that share a variable with the goal, or with such a term, and so on; and those of fields alone."""
     known, kept = variables(goal.term), list[Term]()
     for _ in range(NEAR):
         kept = [term for term in terms if not variables(term) or not variables(term).isdisjoint(known)]
@@ -171,8 +176,10 @@ def decide(solver: Any, timeout_ms: int = TIMEOUT_MS) -> Verdict:
 
 
 def can_fire(theory: Theory, event: str) -> Verdict:
-    """`refuted`: a finite scope has a step in which every guard holds, those of all claims included.  Otherwise
-    everything would be true of it."""
+    """`refuted`: a finite scope has a step in which every guard holds, those of all claims included.
+
+    Of an event that cannot fire everything would be proved.
+    """
     step = Step(theory, Finite(theory.scope), event)
     solver = z3.Solver()
     solver.add(*map(step.say, step.assumptions(None)))

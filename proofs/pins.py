@@ -1,7 +1,7 @@
 """What pins each guard and effect: the evidence that it can neither be lost nor weakened unnoticed.
 
-A proof pins what it needs; of the rest, an effect may be pinned by clean runs (without it, they raise a false alarm),
-and anything by a planted fault that it alone catches.  Those tables come from the monitor and are joined here.
+A proof pins what it needs; of the rest, an effect may be pinned by clean runs (without it, they raise a false
+alarm), and anything by a planted fault that it alone catches.  The tables of those are joined here.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,8 +18,10 @@ Kind = Literal["proof", "implied", "clean run", "fault"]
 
 @frozen
 class Pin:
-    """`by`: the invariant, the run or the fault; `event`: where.  An implied conjunct needs no pin of its own: the
-    invariants and the other guards say it already."""
+    """`by`: the invariant, the run or the fault; `event`: where.
+
+    An implied conjunct needs no other pin: the invariants and the other guards say it already.
+    """
 
     kind: Kind
     by: str

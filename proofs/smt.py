@@ -1,11 +1,12 @@
 """The z3 reading: terms as z3 expressions, over unbounded sorts or in a finite scope.
 
-`Unbounded` is for proofs: key sorts are uninterpreted, sets and maps are arrays, and the number of elements is an
-uninterpreted function of which each proof is told what it needs.  `Finite` is for counter-examples: a few keys of
-each sort, quantifiers written out, sums and extremes by definition, so that `sat` comes with a model.
+`Unbounded` is for proofs: key sorts are uninterpreted, sets and maps are arrays, and the number of elements
+is an uninterpreted function of which a proof is told what it needs.  `Finite` is for counter-examples: a few
+keys of each sort, quantifiers written out, cardinalities and extremes by definition; there `sat` comes with a
+model.
 
-z3 is given terms as they were written, after-state variables as constants of their own: the rewriting that the
-compiled reading does (`terms.settled`) is not shared, so a fault in it shows.
+z3 is given terms as they were written, after-state variables as constants of their own: the rewriting that
+the compiled reading does (`terms.settled`) is not shared, so a fault in it shows.
 """
 
 import functools
@@ -121,7 +122,7 @@ class Unbounded(Reading):
         return self._extreme(term, parts)
 
     def _count(self, sort: Sort) -> Expr:
-        """The function that counts sets of a sort; what holds of all sets is stated when it is first asked for."""
+        """The function that counts sets of a sort.  When first used, it states what holds of all sets."""
         if sort in self._counts:
             return self._counts[sort]
         of = self.sort(sort)
@@ -174,7 +175,9 @@ class Finite(Reading):
 
     def measure(self, term: Term, parts: list[Expr]) -> Expr:
         if term.op == "card":
-            return z3.Sum([z3.If(z3.Select(parts[0], key), 1, 0) for key in self.keys(term.args[0].sort.args[0])])
+            return z3.Sum(
+                [z3.If(z3.Select(parts[0], key), 1, 0) for key in self.keys(term.args[0].sort.args[0])]
+            )
         values, among, result = parts
         found: Expr = z3.BoolVal(False)
         for key in self.keys(term.args[1].sort.args[0]):

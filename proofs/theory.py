@@ -1,17 +1,17 @@
 """What the proofs take for granted beside guards and effects: parameters, the initial state, and the events.
 
-The facts about events are no rules.  Nobody can break them by a decision: whoever turns a subject's answers into
-events (the monitor) makes only events of which they hold.  Each is one line, with its reason.
+The facts about events are no rules.  Nobody can break them by a decision: whoever turns a subject's answers
+into events (the monitor) makes only events of which they hold.  Each is one line, with its reason.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from attrs import frozen
 
-import schedspec.spec.rules as _rules  # importing them fills the registry
+import schedspec.spec.rules  # noqa: F401  (importing them fills the registry)
 from schedspec.spec.registry import Registry
 from schedspec.spec.relation import RUNNING, WAITING, BlockId, Computed, Engine, Spare, registry
-from schedspec.spec.terms import Bool, Event, State, Term, card, forall, implies
+from schedspec.spec.terms import Bool, Term, card, forall, implies
 
 __all__ = ["ENGINE", "Theory"]
 
@@ -49,7 +49,8 @@ def _computed(s: Engine, e: Computed) -> tuple[Bool, ...]:
     return (
         s.phase[e.request] == RUNNING,  # any other entry of an outcome is a Spare or a Late
         (e.sampled == 0) | (e.sampled == 1),  # it is a count of the entry's tokens, and STEP-6 allows one
-        implies(e.sampled == 1, ~s.owed.has(e.request)),  # a call brings one entry per request, and LIFE-4 ends it
+        # A call brings one entry per request, and LIFE-4 settles what is owed before it ends.
+        implies(e.sampled == 1, ~s.owed.has(e.request)),
     )
 
 
@@ -65,7 +66,7 @@ ENGINE = Theory(
     initial=_initial(_BEFORE),
     chosen_initially=frozenset({"free"}),
     scope={"RequestId": 2, "BlockId": 3, "PrefixId": 2},
-    in_scope=(_BEFORE.block_size == 2,),  # a product of two variables is hard, and no counter-example needs it
+    in_scope=(_BEFORE.block_size == 2,),  # products of variables are hard, and no counter-example needs them
     events={
         "Computed": _computed(_BEFORE, Computed("field")),
         "Spare": _spare(_BEFORE, Spare("field")),

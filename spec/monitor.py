@@ -22,6 +22,7 @@ from .registry import Binding, Conjunct, Registry
 from .relation import CANCELLED, EXPIRED, FAILED, FINISHED, PHASES, WAITING, registry
 from .rules.steps import wanted_blocks
 from .snapshots import compare
+from .terms import walk
 from .tracks import BlockPrefixes, InFlight, Track
 from .verdicts import Violation
 from .vocabulary import (
@@ -266,9 +267,8 @@ class Monitor:
             if track is None:
                 raise ProtocolError("step", "plan.request", request, "was never submitted, or was refused long ago")
             if track.ended:
-                self.fail("STEP-5", "ended", "only live requests are scheduled", request=request)
-                self.violations += self._found
-                raise ProtocolError("step", "plan.request", request, "has ended: the plan must not name it any more")
+                problem = "has ended: the plan must not name it any more"
+                raise ProtocolError("step", "plan.request", request, problem, rule="STEP-5")
         return tracks  # type: ignore[return-value]
 
     def _complete(self, message: Message) -> None:
@@ -468,7 +468,9 @@ class Monitor:
         names = list(registry.events[event].sorts)
         for number, row in self.world.failed:
             conjunct = registry.conjuncts[number]
-            facts = dict(zip(names, rows[row], strict=True)) | self._reads.get(conjunct.name, {})
+            spoken = {part.args[0] for part in walk(conjunct.term) if part.op == "field"}
+            facts = {name: value for name, value in zip(names, rows[row], strict=True) if name in spoken}
+            facts |= self._reads.get(conjunct.name, {})
             facts = {name: _in_words(name, value) for name, value in facts.items()}
             self._found.append(
                 Violation(

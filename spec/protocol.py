@@ -45,10 +45,15 @@ class ProtocolError(ValueError):
 
     >>> str(ProtocolError("step", "tokens[3]", 2.0, "must be an integer", "write 2 instead of 2.0"))
     'step: tokens[3] is 2.0, but must be an integer: write 2 instead of 2.0'
+
+    `rule` names the rule that such an answer breaks beside the protocol, if there is one.
     """
 
-    def __init__(self, method: str, field: str, value: object, problem: str, hint: str = "") -> None:
-        super().__init__(method, field, value, problem, hint)
+    def __init__(
+        self, method: str, field: str, value: object, problem: str, hint: str = "", rule: str | None = None
+    ) -> None:
+        super().__init__(method, field, value, problem, hint, rule)
+        self.rule = rule
         self.method = method
         self.field = field
         self.value = value
@@ -458,7 +463,8 @@ def _refuse_twice(method: str, plan: Plan) -> None:
         if entry in seen:
             request, start = entry
             problem = f"the plan lists request {request!r} twice from position {start}"
-            raise ProtocolError(method, f"request[{place}]", request, problem, "keep one of the two entries")
+            hint = "keep one of the two entries"
+            raise ProtocolError(method, f"request[{place}]", request, problem, hint, rule="STEP-3")
         seen.add(entry)
 
 

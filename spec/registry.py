@@ -19,6 +19,7 @@ from .vocabulary import Level as Observed
 Body = Callable[..., Any]
 Kind = Literal["guard", "effect", "invariant", "transition"]
 Evidence = Literal["proved", "exhausted", "tested"]
+Form = Literal["term", "monitor", "shadow", "snapshot", "run"]
 
 
 @frozen(kw_only=True)
@@ -59,8 +60,8 @@ class Conjunct:
 
 @define(kw_only=True)
 class Rule:
-    """A card.  `form`: term (inside the relation), monitor (a plain class), shadow (content of blocks) or run
-    (compares whole runs).  `counts`: the events that exercise it; if empty, its guards do (an implication only
+    """A card.  `form`: term (inside the relation), monitor (a plain class), shadow (content of blocks), snapshot
+    (what `observe` shows) or run (compares whole runs).  `counts`: the events that exercise it; if empty, its guards do (an implication only
     when its condition holds)."""
 
     id: str
@@ -70,7 +71,7 @@ class Rule:
     since: str
     binding: Binding
     evidence: Evidence
-    form: Literal["term", "monitor", "shadow", "run"]
+    form: Form
     bugs: tuple[str, ...]
     counts: tuple[str, ...]
     checked_by: list[str] = Factory(list)
@@ -190,7 +191,7 @@ class Registry:
         ordered: bool = False,
         level: Literal["MUST", "SHOULD"] = "MUST",
         evidence: Evidence = "tested",
-        form: Literal["monitor", "shadow", "run"] = "monitor",
+        form: Form = "monitor",
         bugs: Sequence[str] = (),
         since: str = "0.1",
     ) -> Callable[[C], C]:
@@ -258,7 +259,7 @@ class Registry:
         binding: Binding,
         level: Literal["MUST", "SHOULD"],
         evidence: Evidence,
-        form: Literal["term", "monitor", "shadow", "run"],
+        form: Form,
         bugs: Sequence[str],
         since: str,
     ) -> None:

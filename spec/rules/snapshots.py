@@ -6,7 +6,7 @@ from .base import Elsewhere
 monitor = registry.monitor
 
 
-@monitor("LIFE-1", needs="counters", bugs=("B26",))
+@monitor("LIFE-1", needs="counters", form="snapshot", bugs=("B26",))
 class InExactlyOnePlace(Elsewhere):
     """Every accepted request that has not ended is in exactly one place of the scheduler, and in the one that its deltas
     say.
@@ -16,7 +16,7 @@ class InExactlyOnePlace(Elsewhere):
     """
 
 
-@monitor("OBS-3", needs="counters", bugs=("B51",))
+@monitor("OBS-3", needs="counters", form="snapshot", bugs=("B51",))
 class CountersAreTrue(Elsewhere):
     """Exported counters equal the scheduler's state after every event; they are zero when it is idle.
 

@@ -111,6 +111,10 @@ def _print_check(run: Any, folder: Path) -> None:
     findings = run.findings
     out.print(_verdicts(findings))
     for failure in findings.failures.values():
+        if _level(failure.rule) == "SHOULD":
+            page = folder / "failures" / f"{failure.rule}.md"
+            out.print(f"advice: {failure.rule} is broken in {failure.messages} messages, see {page}", highlight=False, soft_wrap=True)
+            continue
         rule_table = _steps(failure_table(failure))
         out.print(f"\n[bold red]{failure.rule}[/]  {_statement(failure.rule)}", highlight=False)
         for word, text in failure_proof(failure):
@@ -121,8 +125,9 @@ def _print_check(run: Any, folder: Path) -> None:
         out.print(f"  again: schedspec replay-failure {folder / 'failures' / (failure.rule + '.json')}", highlight=False, soft_wrap=True)
     for note in findings.notes:
         out.print(f"note: {_escaped(note)}", highlight=False, soft_wrap=True)
-    for refused in sorted(findings.refused_settings):
-        out.print(f"setting not supported by the subject, so not tried: {refused}", highlight=False)
+    if findings.refused_settings:
+        refused = ", ".join(sorted(findings.refused_settings))
+        out.print(f"settings that the subject refuses, so not tried: {refused}", highlight=False, soft_wrap=True)
     for name, replayed in findings.workloads.items():
         cut = " (cut short: time was up)" if replayed.cut_short else ""
         out.print(f"{name}: {replayed.requests} requests, {replayed.steps} steps{cut}", highlight=False)
@@ -143,7 +148,8 @@ def _verdicts(findings: Any) -> Table:
     colours = {"pass": "green", "fail": "bold red", "void": "bold red", "unknown": "yellow", "not exercised": "yellow"}
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column, justify in (("rule", "left"), ("verdict", "left"), ("exercised", "right"), ("statement", "left")):
-        table.add_column(column, justify=justify, no_wrap=column != "statement", overflow="ellipsis")  # type: ignore[arg-type]
+        width = None if column == "statement" else 16 if column == "verdict" else 9
+        table.add_column(column, justify=justify, no_wrap=True, min_width=width)  # type: ignore[arg-type]
     for rule, result in results(findings).items():
         colour = "yellow" if result.verdict == "fail" and result.level == "SHOULD" else colours.get(result.verdict, "dim")
         verdict = f"{result.verdict} ({result.level})" if result.level == "SHOULD" else result.verdict
@@ -268,15 +274,14 @@ def rerun(subject: str) -> None:
 def rules(ctx: click.Context, as_json: bool) -> None:
     """All rules: id, level, what they need to see and to be claimed, statement."""
     with _one_sentence(ctx):
-        from .cards import cards
-
+        found = _cards()
         if as_json:
-            click.echo(json.dumps({card["id"]: card for card in cards()}))
+            click.echo(json.dumps({card["id"]: card for card in found}))
             return
         table = Table(box=None, pad_edge=False, header_style="bold")
         for column in ("rule", "level", "needs", "claim", "evidence", "statement"):
             table.add_column(column, no_wrap=column not in ("statement", "claim"))
-        for card in cards():
+        for card in found:
             claims = " ".join(card["claims"]) or "–"
             table.add_row(card["id"], card["level"], card["needs"], claims, card["evidence"], _escaped(card["statement"]))
         out.print(table)
@@ -289,10 +294,8 @@ def rules(ctx: click.Context, as_json: bool) -> None:
 def explain(ctx: click.Context, rule_id: str, as_json: bool) -> None:
     """A rule's card: statement, formula, what it needs, why it exists, what checks and proves it."""
     with _one_sentence(ctx):
-        from .cards import card_of
-
         (known,) = _known_rules([rule_id])
-        card = card_of(known)
+        card = next(card for card in _cards() if card["id"] == known)
         if as_json:
             click.echo(json.dumps(card))
             return
@@ -348,6 +351,13 @@ def _workload(options: Mapping[str, Any], *, as_json: bool) -> Any:
         if not as_json:
             err.print(f"no real arrivals: {_escaped(str(error))}", highlight=False, soft_wrap=True)
         return None
+
+
+def _cards() -> list[dict[str, Any]]:
+    from .proofs.manifest import proved_rules
+    from .spec.cards import cards
+
+    return cards(proved_rules())
 
 
 def _known_rules(ids: Any) -> frozenset[str]:

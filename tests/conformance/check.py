@@ -42,7 +42,7 @@ class Depth:
 
 
 DEPTHS = {
-    "quick": Depth(name="quick", search_s=4.0, workload_s=2.0, shrink_s=2.0, examples=400),
+    "quick": Depth(name="quick", search_s=3.0, workload_s=1.5, shrink_s=2.0, examples=400),
     "standard": Depth(name="standard", search_s=60.0, workload_s=20.0, shrink_s=10.0, examples=6_000),
 }
 
@@ -78,6 +78,7 @@ class Findings:
     missing: dict[str, set[str]] = Factory(dict)
     exercised: Counter[str] = Factory(Counter)
     runs: int = 0
+    snapshots: int = 0
     faults: list[ProtocolError] = Factory(list)
     fault_run: Driver | None = None
     examples_of: dict[str, Failure] = Factory(dict)
@@ -98,6 +99,7 @@ class Findings:
                 self.exercised[rule] += count
             else:
                 self.missing.setdefault(rule, set()).add(why)
+        self.snapshots += driver.snapshots
         if driver.fault is not None:
             self.faults.append(driver.fault)
             self.fault_run = self.fault_run or driver
@@ -252,7 +254,7 @@ class Check:
         self.findings.bound[rule] += len(scripts)
         self.findings.exercised[rule] += len(scripts)
         try:
-            difference = differs(self.factory, again, scripts)
+            difference = differs(self.factory, again, scripts, self.depth.shrink_s)
         except (RuntimeError, OSError) as error:
             self.findings.exercised[rule] = 0
             self.findings.notes.append(f"{rule}: {error}")
@@ -378,6 +380,8 @@ def _verdict(findings: Findings, rule: Rule) -> Verdict:
     if findings.bound[rule.id]:
         if findings.exercised[rule.id]:
             return "pass"
+        if rule.form == "snapshot" and not findings.snapshots:
+            return "not observable"
         return "unknown" if findings.interrupted else "not exercised"
     if findings.faults or findings.interrupted or rule.form == "run":
         return "void" if findings.faults else "unknown"

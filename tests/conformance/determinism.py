@@ -27,7 +27,6 @@ CLOCKS = ("time", "monotonic", "perf_counter")
 CLOCK_SPEED = 1000
 PAUSE_S = 0.002
 LONGEST_RERUN_S = 120
-SHRINK_ROUNDS = 24
 
 
 @frozen
@@ -126,12 +125,15 @@ def first_difference(one: Sequence[str], other: Sequence[str]) -> int | None:
 
 
 def differs(
-    factory: SubjectFactory, again: Callable[[Sequence[Script]], list[list[str]]], scripts: Sequence[Script]
+    factory: SubjectFactory,
+    again: Callable[[Sequence[Script]], list[list[str]]],
+    scripts: Sequence[Script],
+    seconds: float = 10.0,
 ) -> Difference | None:
-    """The first script that is answered differently, cut down to few operations."""
+    """The first script that is answered differently, cut down to few operations while there is time."""
     found = _first(factory, again, scripts)
-    for _ in range(SHRINK_ROUNDS if found else 0):
-        assert found is not None
+    deadline = time.monotonic() + seconds
+    while found is not None and time.monotonic() < deadline:
         smaller = _first(factory, again, list(_candidates(found.script)))
         if smaller is None:
             break

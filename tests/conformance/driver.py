@@ -41,6 +41,7 @@ class Driver:
     advice: dict[str, tuple[Violation, int]] = Factory(dict)
     fault: ProtocolError | None = None
     crashed: bool = False
+    snapshots: int = 0
     now_ns: int = 0
     keep_messages: bool = True
     last_plan: Plan | None = None
@@ -97,8 +98,8 @@ class Driver:
             self._observe(op)
         except ProtocolError as fault:
             self.fault = fault
-            last = self.monitor.message
-            self.broken = [v for v in self.monitor.violations if v.message == last and v.rule not in self.ignored]
+            if fault.rule is not None and fault.rule not in self.ignored:
+                self.broken = [self._broken_by(fault, fault.rule)]
         except BaseException:
             self.crashed = True  # a fault of ours: nothing more may be done to a subject in the middle of a call
             raise
@@ -110,6 +111,14 @@ class Driver:
             self.do(COMPLETE)
         if not self.over:
             self._judge(Message("end", self.now_ns))
+
+    def _broken_by(self, fault: ProtocolError, rule: str) -> Violation:
+        """A rule that an answer breaks so plainly that the answer is none."""
+        says = registry.rules[rule].statement
+        conjunct = f"{rule}.protocol"
+        return Violation(
+            rule=rule, conjunct=conjunct, says=says, message=len(self.messages) + 1, facts={"fault": str(fault)}
+        )
 
     # --- parts -------------------------------------------------------------------------------------------
 
@@ -167,6 +176,7 @@ class Driver:
             return
         shown = self.subject.observe()
         if shown is not None:
+            self.snapshots += 1
             self._judge(Message("observe", self.now_ns, None, shown))
 
 

@@ -58,7 +58,7 @@ def _request(request: Request) -> str:
     prompt = (
         f"prompt {list(request.prompt_ids)}"
         if request.prompt_tokens <= LONG_PROMPT and len(set(request.prompt_ids)) < request.prompt_tokens
-        else f"{request.prompt_tokens} prompt tokens"
+        else counted(request.prompt_tokens, "prompt token")
     )
     priority = f", priority {request.priority}" if request.priority else ""
     return f"{request.id} ({prompt}, up to {request.max_output_tokens} out{priority})"
@@ -132,8 +132,10 @@ def _shown(message: Message) -> str:
 def proof(header: Header, messages: Sequence[Message], violation: Violation) -> Iterator[tuple[str, str]]:
     """Three lines: what is given, what the scheduler did, and what the rule asks for."""
     yield "Let", _setting(header.settings) + _who(messages)
-    bad = messages[violation.message - 1] if violation.message <= len(messages) else messages[-1]
-    yield "Then", _did(bad)
+    if violation.message <= len(messages):
+        yield "Then", _did(messages[violation.message - 1])
+    else:
+        yield "Then", "the next answer cannot be read"
     yield "However", _asked(violation)
 
 
@@ -141,8 +143,8 @@ def _setting(settings: Settings) -> str:
     """The pool, and whatever differs from the plain settings."""
     plain = Settings()
     text = (
-        f"the pool have {settings.blocks} blocks of {settings.block_size}, with {settings.seats} seats and a "
-        f"budget of {settings.token_budget} tokens"
+        f"there be {counted(settings.blocks, 'block')} of {counted(settings.block_size, 'position')}, "
+        f"{counted(settings.seats, 'seat')} and a budget of {counted(settings.token_budget, 'token')}"
     )
     shown = {"blocks", "block_size", "seats", "token_budget"}
     others = [
@@ -170,7 +172,13 @@ def _did(message: Message) -> str:
 def _asked(violation: Violation) -> str:
     facts = ", ".join(f"{name} = {value}" for name, value in violation.facts.items())
     says = violation.says.rstrip(".")
+    if says[1:2].islower():
+        says = says[0].lower() + says[1:]
     return f"{violation.conjunct} asks that {says}" + (f"; here {facts}" if facts else "")
+
+
+def counted(number: int, thing: str) -> str:
+    return f"{number:,} {thing}" + ("" if number == 1 else "s")
 
 
 def sentence(rule: str) -> str:

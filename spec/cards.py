@@ -1,0 +1,43 @@
+"""Cards as plain data: what `schedspec rules` and `schedspec explain` print."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from .monitor import registry
+from .printed import printed
+from .registry import Rule
+
+
+def cards(proved: Mapping[str, str]) -> list[dict[str, Any]]:
+    """All cards in catalogue order; `proved` says of a rule which proof there is (the proofs' manifest)."""
+    return [card(rule, proved) for rule in registry.sorted_rules()]
+
+
+def card(rule: Rule, proved: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "id": rule.id,
+        "level": rule.level,
+        "since": rule.since,
+        "statement": rule.statement,
+        "why": rule.why,
+        "form": rule.form,
+        "needs": rule.binding.needs,
+        "ordered": rule.binding.ordered,
+        "claims": list(rule.binding.claims),
+        "evidence": rule.evidence,
+        "bugs": list(rule.bugs),
+        "formal": [
+            {
+                "name": conjunct.name,
+                "kind": conjunct.kind,
+                "on": conjunct.event,
+                "claims": list(conjunct.binding.claims),
+                "formula": printed(conjunct.term, registry.names),
+            }
+            for conjunct in registry.conjuncts
+            if conjunct.rule == rule.id
+        ],
+        "checked_by": list(rule.checked_by),
+        "proved_by": proved.get(rule.id),
+        "implies": [{"also": edge.also, "why": edge.why} for edge in registry.edges if edge.rule == rule.id],
+    }

@@ -1,0 +1,53 @@
+"""What all benches share: a quiet interpreter, medians, and the form of a result."""
+
+import gc
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from statistics import median
+from typing import Literal
+
+from attrs import Factory, frozen
+
+
+@frozen(kw_only=True)
+class Result:
+    """A line of the table.  `best`: whether more or less is better; `ratio` is at least 1 where what is asked holds."""
+
+    name: str
+    figure: float
+    unit: str
+    asked: float | None = None
+    best: Literal["most", "least"] = "most"
+    more: Mapping[str, float] = Factory(dict)
+
+    @property
+    def ratio(self) -> float | None:
+        if self.asked is None:
+            return None
+        return self.figure / self.asked if self.best == "most" else self.asked / self.figure
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No garbage collection while a clock runs: it would be paid for by whoever comes next."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.unfreeze()
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Time of this thread alone: what else the machine does is not counted."""
+    begun = time.thread_time()
+    work()
+    return time.thread_time() - begun
+
+
+def medians(samples: list[dict[str, float]]) -> dict[str, float]:
+    """Name by name."""
+    return {name: median(sample[name] for sample in samples) for name in samples[0]}

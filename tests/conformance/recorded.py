@@ -1,0 +1,159 @@
+"""`schedspec trace`: judges a recorded run, line by line, and shortens what it finds."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from attrs import Factory, asdict, define
+
+from schedspec.spec.monitor import Monitor
+from schedspec.spec.protocol import ProtocolError
+from schedspec.spec.relation import registry
+from schedspec.spec.trace import TraceError, TraceWriter, read_trace
+from schedspec.spec.verdicts import Violation
+from schedspec.spec.vocabulary import Header, Message
+
+from .check import Failure, Findings, exit_status, results
+from .narrate import proof, step_table
+from .project import shortened
+from .report import table_as_markdown
+from .script import Script
+
+LONGEST_TO_SHORTEN = 50_000
+SHORTEN_S = 5.0
+MOST_KEPT = 1_000
+
+
+@define
+class Judged:
+    """`first`: the first break of each rule; `shortened`: those of the first broken message that no other explains,
+    with the shortest trace of each."""
+
+    path: Path
+    header: Header
+    findings: Findings = Factory(Findings)
+    first: dict[str, Violation] = Factory(dict)
+    shortened: list[tuple[Violation, list[Message]]] = Factory(list)
+    fault: ProtocolError | TraceError | None = None
+    messages: int = 0
+    seconds: float = 0.0
+
+    def exit_status(self, *, strict: bool = False) -> int:
+        return 2 if self.fault is not None else exit_status(self.findings, strict=strict)
+
+
+def judge(path: Path, progress: Callable[[str, float, str], None] = lambda stage, part, note: None) -> Judged:
+    """Judge a trace in constant memory.  A line that cannot be read ends it: what came before stays judged."""
+    begun = time.monotonic()
+    header, messages = read_trace(path)
+    judged = Judged(path, header)
+    monitor = Monitor(header)
+    try:
+        for message in _watched(messages, progress):
+            judged.messages += 1
+            judged.findings.snapshots += message.kind == "observe"
+            for violation in monitor.feed(message):
+                judged.first.setdefault(violation.rule, violation)
+            if len(monitor.violations) > MOST_KEPT:
+                del monitor.violations[MOST_KEPT:]
+    except (TraceError, ProtocolError) as fault:
+        judged.fault = fault
+        rule = getattr(fault, "rule", None)
+        if rule is not None:
+            says, place = registry.rules[rule].statement, judged.messages
+            judged.first[rule] = Violation(rule=rule, conjunct=f"{rule}.protocol", says=says, message=place)
+        for violation in monitor.violations:
+            judged.first.setdefault(violation.rule, violation)
+    _count(judged, monitor)
+    _shorten(judged, progress)
+    judged.seconds = time.monotonic() - begun
+    return judged
+
+
+def _watched(
+    messages: Iterator[Message], progress: Callable[[str, float, str], None]
+) -> Iterator[Message]:
+    for number, message in enumerate(messages):
+        if number % 5_000 == 0:
+            progress("judging", 0.0, f"{number:,} messages")
+        yield message
+    progress("judging", 1.0, "read to the end")
+
+
+def _count(judged: Judged, monitor: Monitor) -> None:
+    findings = judged.findings
+    findings.runs = 1
+    findings.capabilities = judged.header.capabilities
+    for rule, count in monitor.exercised().items():
+        why = registry.rules[rule].binding.missing(judged.header.capabilities)
+        if registry.rules[rule].form == "run":
+            findings.missing[rule] = {"not observable"}  # one recording is no second run
+        elif why is None:
+            findings.bound[rule] += 1
+            findings.exercised[rule] += count
+        else:
+            findings.missing[rule] = {why}
+    script = Script(judged.header.settings, judged.header.seed, ())
+    for rule, violation in judged.first.items():
+        findings.examples_of[rule] = Failure(
+            rule=rule, conjunct=violation.conjunct, stage="recorded", script=script, also=[], messages=violation.message
+        )
+
+
+def _shorten(judged: Judged, progress: Callable[[str, float, str], None]) -> None:
+    """What the first broken message broke, and each broken SHOULD."""
+    musts = [v for v in judged.first.values() if registry.rules[v.rule].level == "MUST"]
+    place = min((v.message for v in musts), default=0)
+    together = {v.rule for v in musts if v.message == place}
+    todo = [v for v in musts if v.rule in registry.weakest(together)]
+    todo += [v for v in judged.first.values() if registry.rules[v.rule].level == "SHOULD"]
+    for violation in todo:
+        if violation.message > LONGEST_TO_SHORTEN:
+            continue
+        progress("shortening", 0.5, violation.rule)
+        messages = list(islice(read_trace(judged.path)[1], violation.message))
+        also = frozenset({violation.rule} | (together if violation in musts else set()))
+        found, short = shortened(judged.header, messages, violation, also, SHORTEN_S)
+        judged.shortened.append((found, short))
+        judged.findings.examples_of[violation.rule].messages = sum(m.kind not in ("observe", "end") for m in short)
+    if todo:
+        progress("shortening", 1.0, f"{len(todo)} failures")
+
+
+def result_json(judged: Judged, *, strict: bool = False) -> dict[str, Any]:
+    capabilities = judged.header.capabilities
+    return {
+        "subject": judged.header.subject,
+        "file": judged.path.name,
+        "version": capabilities.version,
+        "profile": capabilities.profile,
+        "seed": judged.header.seed,
+        "seconds": round(judged.seconds, 3),
+        "mode": "recorded",
+        "messages": judged.messages,
+        "exit_status": judged.exit_status(strict=strict),
+        "faults": [] if judged.fault is None else [str(judged.fault)],
+        "rules": {rule: asdict(result) for rule, result in results(judged.findings).items()},
+    }
+
+
+def write_recorded(folder: Path, judged: Judged) -> None:
+    """report.json, and for each shortened failure its page and its trace."""
+    failures = folder / "failures"
+    failures.mkdir(parents=True, exist_ok=True)
+    for old in failures.iterdir():
+        old.unlink()
+    (folder / "report.json").write_text(json.dumps(result_json(judged), indent=1) + "\n")
+    for violation, messages in judged.shortened:
+        with (failures / f"{violation.rule}.jsonl").open("w") as file:
+            writer = TraceWriter(file, judged.header)
+            for message in messages:
+                writer.write(message)
+        lines = [f"# {violation.rule}: {registry.rules[violation.rule].statement}", ""]
+        lines += [f"- **{word}** {text}." for word, text in proof(judged.header, messages, violation)]
+        lines += ["", *table_as_markdown(step_table(messages, violation.message))]
+        lines += ["", f"Again: `schedspec trace failures/{violation.rule}.jsonl`"]
+        (failures / f"{violation.rule}.md").write_text("\n".join(lines) + "\n")

@@ -1,0 +1,110 @@
+"""`schedspec replay-failure`: a stored failure, run again on its subject or another one."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import define, frozen
+
+from schedspec.spec.protocol import ProtocolError
+from schedspec.spec.relation import registry
+from schedspec.spec.verdicts import Violation
+from schedspec.spec.vocabulary import SubjectFactory
+
+from .determinism import Difference, differs, rerun_elsewhere, rerun_here
+from .driver import Driver, replay
+from .narrate import Line, step_table
+from .script import Script, from_json
+
+
+@frozen
+class Stored:
+    subject: str
+    rule: str
+    conjunct: str
+    script: Script
+
+
+def load_failure(path: Path) -> Stored:
+    """Read `failures/ID.json`.  Raises ValueError with one sentence."""
+    try:
+        plain = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise ValueError(f"there is no file {path}: a report folder has them as failures/ID.json") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        hint = "; a trace is judged by `schedspec trace`" if path.suffix == ".jsonl" else ""
+        raise ValueError(f"{path} is not JSON: {error}{hint}") from error
+    missing = [key for key in ("subject", "rule", "conjunct", "script") if not isinstance(plain, dict) or key not in plain]
+    if missing:
+        raise ValueError(f"{path} lacks {missing[0]!r}: is it a failures/ID.json of a report?")
+    try:
+        script = from_json(plain["script"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path}: its script cannot be read: {error!r}") from error
+    return Stored(plain["subject"], plain["rule"], plain["conjunct"], script)
+
+
+@define
+class Again:
+    stored: Stored
+    run: Driver
+    violation: Violation | None
+    fault: ProtocolError | None
+    difference: Difference | None = None
+
+    @property
+    def still_fails(self) -> bool:
+        if self.stored.rule == "void":
+            return self.fault is not None
+        return self.violation is not None or self.difference is not None
+
+    @property
+    def exit_status(self) -> int:
+        if self.fault is not None:
+            return 2
+        return 1 if self.still_fails else 0
+
+    def table(self) -> list[Line]:
+        lines = step_table(self.run.messages, self.violation.message if self.violation else None)
+        if self.difference is not None:
+            return [Line(n.number, n.call, n.answer, n.number == self.difference.message) for n in lines]
+        return lines
+
+    def sentence(self) -> str:
+        if self.fault is not None:
+            return f"void: {self.fault}"
+        if not self.still_fails:
+            return f"{self.stored.rule} holds in this run now"
+        same = self.violation is None or self.violation.conjunct == self.stored.conjunct
+        return f"{self.stored.rule} still fails" + ("" if same else f", now in {self.violation.conjunct}")  # type: ignore[union-attr]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "subject": self.stored.subject,
+            "rule": self.stored.rule,
+            "still_fails": self.still_fails,
+            "conjunct": self.violation.conjunct if self.violation else None,
+            "fault": str(self.fault) if self.fault else None,
+            "messages": self.run.protocol_messages,
+            "exit_status": self.exit_status,
+        }
+
+
+def replay_stored(stored: Stored, factory: SubjectFactory, *, rerun: Sequence[str]) -> Again:
+    """Run it once more, with the values that the conjunct reads."""
+    run = replay(factory, stored.script, explain=True)
+    seen = [v for v in run.broken if v.rule == stored.rule]
+    seen += [v for v, _ in run.advice.values() if v.rule == stored.rule]
+    seen.sort(key=lambda v: v.conjunct != stored.conjunct)
+    again = Again(stored, run, seen[0] if seen else None, run.fault)
+    if stored.rule in registry.rules and registry.rules[stored.rule].form == "run":
+        again.difference = _difference(stored, factory, rerun)
+    return again
+
+
+def _difference(stored: Stored, factory: SubjectFactory, rerun: Sequence[str]) -> Difference | None:
+    if stored.rule == "DET-2":
+        return differs(factory, lambda some: rerun_here(factory, some), [stored.script])
+    pace = "another" if stored.rule == "DET-3" else "as it is"
+    return differs(factory, lambda some: rerun_elsewhere(rerun, some, pace), [stored.script])  # type: ignore[arg-type]
