@@ -19,13 +19,9 @@ Say = Callable[[str], None]
 
 
 @click.command()
-@click.option(
-    "--rule", metavar="ID", help="Only this rule, with a step that shows what each of its mutants breaks."
-)
+@click.option("--rule", metavar="ID", help="Only this rule, with a step that shows what each of its mutants breaks.")
 @click.option("--cvc5/--no-cvc5", "second", default=True, help="Have cvc5 prove everything once more.")
-@click.option(
-    "--mutants/--no-mutants", "mutate", default=True, help="Leave out each guard and effect in turn."
-)
+@click.option("--mutants/--no-mutants", "mutate", default=True, help="Leave out each guard and effect in turn.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option("--write", is_flag=True, help="Write what is found to the manifest.")
 def main(rule: str | None, second: bool, mutate: bool, as_json: bool, write: bool) -> None:
@@ -44,9 +40,7 @@ def main(rule: str | None, second: bool, mutate: bool, as_json: bool, write: boo
     wrong = manifest.differences(_expected(rule, second, mutate), found) + manifest.faults(found)
     if as_json:
         examples = {trial.dropped.name: trial.example for trial in tried if trial.example}
-        click.echo(
-            json.dumps({**asdict(found), "examples": examples, "wrong": wrong}, indent=1, ensure_ascii=False)
-        )
+        click.echo(json.dumps({**asdict(found), "examples": examples, "wrong": wrong}, indent=1, ensure_ascii=False))
     for line in wrong:
         click.echo(f"not as expected: {line}", err=True)
     sys.exit(1 if wrong else 0)

@@ -18,15 +18,13 @@ def shown(step: Step, model: Any, goal: Conjunct, dropped: Conjunct) -> str:
     registry = step.theory.registry
     value = _Values(step.reading, model)
     fields = registry.events[step.event].sorts
-    given = ", ".join(
-        f"{name}={value.text(step.names['field', name], sort)}" for name, sort in fields.items()
-    )
-    lines = [f"without {dropped.name}: {printed(dropped.term, registry.names)}", f"  {step.event}({given})"]
+    given = ", ".join(f"{name}={value.text(step.names['field', name], sort)}" for name, sort in fields.items())
+    lines = [f"without {dropped.name}: {printed(dropped.term, registry.names, registry.state.sorts)}", f"  {step.event}({given})"]
     for name in sorted(variables(goal.term) | variables(dropped.term)):
         sort = registry.state.sorts[name]
         before, after = (value.text(step.names[when, name], sort) for when in ("state", "after"))
         lines.append(f"    {name:<12} {before}" + (f"  →  {after}" if after != before else ""))
-    return "\n".join([*lines, f"  breaks {goal.name}: {printed(goal.term, registry.names)}"])
+    return "\n".join([*lines, f"  breaks {goal.name}: {printed(goal.term, registry.names, registry.state.sorts)}"])
 
 
 class _Values:
@@ -35,15 +33,10 @@ class _Values:
 
     def text(self, expr: Expr, sort: Sort) -> str:
         if sort.name == "Set":
-            held = [
-                str(key) for key in self.reading.keys(sort.args[0]) if self._is_true(z3.Select(expr, key))
-            ]
+            held = [str(key) for key in self.reading.keys(sort.args[0]) if self._is_true(z3.Select(expr, key))]
             return f"{{{', '.join(held)}}}"
         if sort.name == "Map" and sort.args[0].name != "Int":
-            cells = (
-                (key, self.text(z3.Select(expr, key), sort.args[1]))
-                for key in self.reading.keys(sort.args[0])
-            )
+            cells = ((key, self.text(z3.Select(expr, key), sort.args[1])) for key in self.reading.keys(sort.args[0]))
             return ", ".join(f"{key}: {cell}" for key, cell in cells)
         value = self.model.eval(expr, model_completion=True)
         return _function(value) if sort.name == "Map" else str(value)
@@ -59,6 +52,4 @@ def _function(value: Expr) -> str:
         value, place, cell = value.children()
         places.setdefault(str(place), str(cell))
     rest = str(value.children()[0]) if z3.is_K(value) else str(value)
-    return (
-        f"[{', '.join(f'{place}: {cell}' for place, cell in places.items())}{', ' * bool(places)}else {rest}]"
-    )
+    return f"[{', '.join(f'{place}: {cell}' for place, cell in places.items())}{', ' * bool(places)}else {rest}]"

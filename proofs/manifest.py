@@ -101,9 +101,7 @@ def differences(expected: Manifest, found: Manifest) -> list[str]:
 def faults(found: Manifest) -> list[str]:
     """What no manifest may accept."""
     good = {"proved", "fires", "refuted", "implied", "survives"}
-    return [
-        f"{name}: {entry.expected}" for name, entry in _by_name(found).items() if entry.expected not in good
-    ]
+    return [f"{name}: {entry.expected}" for name, entry in _by_name(found).items() if entry.expected not in good]
 
 
 def _by_name(manifest: Manifest) -> dict[str, Proof | Firing | Mutant]:

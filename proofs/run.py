@@ -60,6 +60,4 @@ def trials(theory: Theory, rule: str | None = None) -> Iterator[mutants.Trial]:
 def entry(trial: mutants.Trial) -> manifest.Mutant:
     dropped = trial.dropped
     assert dropped.event is not None
-    return manifest.Mutant(
-        conjunct=dropped.name, event=dropped.event, expected=trial.fate, breaks=trial.breaks
-    )
+    return manifest.Mutant(conjunct=dropped.name, event=dropped.event, expected=trial.fate, breaks=trial.breaks)

@@ -175,9 +175,7 @@ class Finite(Reading):
 
     def measure(self, term: Term, parts: list[Expr]) -> Expr:
         if term.op == "card":
-            return z3.Sum(
-                [z3.If(z3.Select(parts[0], key), 1, 0) for key in self.keys(term.args[0].sort.args[0])]
-            )
+            return z3.Sum([z3.If(z3.Select(parts[0], key), 1, 0) for key in self.keys(term.args[0].sort.args[0])])
         values, among, result = parts
         found: Expr = z3.BoolVal(False)
         for key in self.keys(term.args[1].sort.args[0]):

@@ -7,13 +7,14 @@ show that a rule can fail, that the search finds it, and what else breaks with i
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from typing import Any
 
 from attrs import evolve
 
 from ..spec.vocabulary import Capabilities, Delta, Outcome, Plan, Receipt, Request, Settings, SubjectFactory
 from .decide import Room
 from .scheduler import Scheduler
-from .state import WAITING, Admission, Decision, Entry, Job
+from .state import ENDED, WAITING, Admission, Decision, Entry, Job
 
 FAULTS: dict[str, type[Scheduler]] = {}
 """Rule -> the scheduler that breaks it."""
@@ -402,7 +403,7 @@ class UsesLateResults(Scheduler):
 
     def complete(self, outcome: Outcome, now_ns: int) -> Sequence[Delta]:
         entries = self.state.in_flight.get(outcome.step, [])
-        late = {entry.job.id for entry in entries if entry.epoch != entry.job.epoch}
+        late = {entry.job.id for entry in entries if entry.job.state == ENDED}
         deltas = list(super().complete(outcome, now_ns))
         rows = [(r, t) for r, t in zip(outcome.request, outcome.token, strict=True) if r in late]
         if rows:
@@ -472,39 +473,21 @@ class FreesAllAtOnce(Scheduler):
 class PreemptsForAnAdmission(Scheduler):
     """A head that does not fit evicts the newest running request."""
 
-    def release(self, decision: Decision) -> None:
-        head = self.state.queue.pop()
+    def decide(self) -> Decision:
+        decision = super().decide()
         jobs = list(self.state.running.values())
+        if decision.victims or decision.admissions or len(jobs) < 2:
+            return decision
+        head = self.state.queue.pop()
         if head is None:
-            return super().release(decision)
-        seats = len(jobs) < self.state.settings.seats
-        if decision.victims or decision.admissions or len(jobs) < 2 or not seats or not decision.budget_left:
+            return decision
+        growth, need, left = self.compose(jobs[:-1])
+        blocks = self.state.pool.available + self.freed_by(jobs[-1:]) - need
+        admission = self.fit(head, Room(1, left, blocks, set()), anything_runs=True) if left else None
+        if admission is None:
             self.state.queue.push(head)
-            return super().release(decision)
-        decision.growth, need, decision.budget_left = self.compose(jobs[:-1])
-        self.preempt(jobs[-1], head)
-        self.state.queue.push(head)
-        room = Room(1, decision.budget_left, self.state.pool.available - need, set())
-        self.state.queue.pop()
-        admission = self.fit(head, room, anything_runs=True) if room.budget else None
-        if admission is not None:
-            self._take_from_queue(head)
-            decision.admissions = [admission]
-        else:
-            self._restore(jobs[-1], head)
-        return None
-
-    def _take_from_queue(self, head: Job) -> None:
-        """The victim was popped in its stead: put it back, take the head out."""
-        popped = []
-        while (job := self.state.queue.pop()) is not None and job is not head:
-            popped.append(job)
-        for victim in popped:
-            self.state.queue.push(victim)
-
-    def _restore(self, victim: Job, head: Job) -> None:
-        if victim.state == WAITING:
-            self.state.queue.push(victim)
+            return decision
+        return Decision(jobs[-1:], head, growth, left, [admission])
 
 
 @fault("PRE-5")
@@ -618,7 +601,8 @@ class AcceptsAnyway(Scheduler):
 
     def refusal(self, request: Request) -> tuple[str, int, int] | None:
         declared = self.state.settings
-        self.state.settings = evolve(declared, **{self.limit: 1 << 40})
+        without: dict[str, Any] = {self.limit: 1 << 40}
+        self.state.settings = evolve(declared, **without)
         try:
             return super().refusal(request)
         finally:
@@ -661,15 +645,17 @@ class OrdersByHash(Scheduler):
 
 @fault("DET-2")
 class RemembersFormerRuns(Scheduler):
-    """A counter of steps outlives the scheduler, and every so often nobody is admitted beside others."""
+    """A counter outlives the scheduler, and every second one visits running requests backwards."""
 
-    steps_ever = 0
+    made = 0
 
-    def admit(self, budget: int, blocks: int) -> list[Admission]:
-        RemembersFormerRuns.steps_ever += 1
-        most = 1 if RemembersFormerRuns.steps_ever % 7 < 3 else None
-        admissions = super().admit(budget if most is None else min(budget, most), blocks)
-        return admissions
+    def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
+        super().__init__(settings, seed, record=record)
+        RemembersFormerRuns.made += 1
+        self.backwards = RemembersFormerRuns.made % 2 == 0
+
+    def compose(self, jobs: list[Job]) -> tuple[list[tuple[Job, int]], int, int]:
+        return super().compose(jobs[::-1] if self.backwards else jobs)
 
 
 @fault("DET-3")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from .monitor import registry
+from .catalogue import registry
 from .printed import printed
 from .registry import Rule
 
@@ -32,7 +32,7 @@ def card(rule: Rule, proved: Mapping[str, str]) -> dict[str, Any]:
                 "kind": conjunct.kind,
                 "on": conjunct.event,
                 "claims": list(conjunct.binding.claims),
-                "formula": printed(conjunct.term, registry.names),
+                "formula": printed(conjunct.term, registry.names, registry.state.sorts),
             }
             for conjunct in registry.conjuncts
             if conjunct.rule == rule.id

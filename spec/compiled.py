@@ -9,13 +9,13 @@ What a guard was worth counts in `world.exercised`: an implication counts only w
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from .printed import printed
-from .registry import Conjunct, Registry
-from .terms import Sort, State, Term, walk
+from .registry import Conjunct, Registry, settled_after
+from .terms import Sort, State, Term, rebuild, settled, walk
 
 _BINARY = {"add": "+", "sub": "-", "mul": "*", "eq": "==", "le": "<=", "lt": "<", "and": "and", "or": "or"}
 
@@ -37,6 +37,13 @@ class World:
 
     failed: list[tuple[int, int]]
     exercised: list[int]
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Variables and records are made from the state class."""
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            """Any of them may be set."""
 
     def __init__(self, state: type[State], conjuncts: int) -> None:
         self.failed = []
@@ -45,7 +52,7 @@ class World:
         for name, sort in state.sorts.items():
             if sort.name != "Map":
                 setattr(self, name, _zero(sort))
-        for key, record in _record_classes(state).items():
+        for key, record in _record_classes(state).items():  # type: ignore[arg-type]  # a class is hashable
             setattr(self, key, Records(record))
 
 
@@ -98,7 +105,7 @@ def compile_program(
         return _defined(f"{'many' if columns else 'one'}_{event}", source)
 
     def invariant(name: str) -> Callable[..., Any]:
-        term = registry.conjuncts[numbers[name]].term
+        term = settled(registry.conjuncts[numbers[name]].term, {})
         return _defined("holds", f"def holds(W):\n    return {_Expressions({}).text(term)}\n")
 
     return Program(
@@ -203,8 +210,9 @@ class _Function:
     ) -> None:
         self.event = event
         self.fields = registry.events[event].sorts
-        self.guards = [(numbers[c.name], registry.settled(c)) for c in guards]
-        self.effects = [c.term for c in effects]
+        self.guards = [(numbers[c.name], settled_after(c.term, effects)) for c in guards]
+        self.conditional = {numbers[c.name] for c in guards if c.term.op == "implies"}  # as it was written
+        self.effects = [rebuild(c.term, (c.term.args[0], _ready(c.term.args[1]))) for c in effects]
         self.columns = columns
         self.scalars = self._written_scalars() if columns else []
         self.names: dict[tuple[Any, ...], str] = {}
@@ -249,7 +257,7 @@ class _Function:
                 lines.append(f"v_{part.args[0]} = W.{part.args[0]}")
                 self.names[part.key()] = f"v_{part.args[0]}"
         lines += [f"R_{sort} = W.{sort}" for sort in self._record_sorts()]
-        lines += [f"n_{number} = 0" for number, term in self.guards if term.op == "implies"]
+        lines += [f"n_{number} = 0" for number in sorted(self.conditional)]
         return lines
 
     def _record_sorts(self) -> list[str]:
@@ -299,7 +307,7 @@ class _Function:
 
     def _guard(self, number: int, term: Term) -> list[str]:
         fail = f"failed.append(({number}, row))"
-        if term.op != "implies":
+        if number not in self.conditional:
             count = [] if self.columns else [f"W.exercised[{number}] += 1"]
             return [*count, f"if not {self.expressions.text(term)}:", f"    {fail}"]
         condition, then = (self.expressions.text(part) for part in term.args)
@@ -358,10 +366,24 @@ class _Function:
         lines = [f"W.{name} = v_{name}" for name, _ in self.scalars]
         first = next(iter(self.fields))
         lines.append(f"W.events[{self.event!r}] += len(c_{first})")
-        for number, term in self.guards:
-            amount = f"n_{number}" if term.op == "implies" else f"len(c_{first})"
+        for number, _ in self.guards:
+            amount = f"n_{number}" if number in self.conditional else f"len(c_{first})"
             lines.append(f"W.exercised[{number}] += {amount}")
         return lines
+
+
+def _ready(value: Term) -> Term:
+    """What an effect assigns, with the reads in it pushed down; a chain of updates stays, and is made in place."""
+    op, args = value.op, value.args
+    if value.sort.name not in ("Set", "Map"):
+        return settled(value, {})
+    if op == "ite":
+        return rebuild(value, (settled(args[0], {}), _ready(args[1]), _ready(args[2])))
+    if op in ("with", "without"):
+        return rebuild(value, (_ready(args[0]), settled(args[1], {})))
+    if op == "store":
+        return rebuild(value, (_ready(args[0]), settled(args[1], {}), _ready(args[2])))
+    return value
 
 
 _SHARED = ("add", "sub", "mul", "ite", "select", "eq", "le", "lt", "has", "and", "or", "not")

@@ -179,7 +179,7 @@ class Monitor:
         self.counts[rule] += times
 
     def says(self, conjunct: Conjunct) -> str:
-        return printed(conjunct.term, registry.names)
+        return printed(conjunct.term, registry.names, registry.state.sorts)
 
     def execute(self, step: int) -> list[int]:
         """Run a planned step in the content shadow: for each entry the identity that its sample depends on."""
@@ -210,12 +210,15 @@ class Monitor:
         self._fire("Accept", request.id, prompt, output, alone, self._place(track))
         if known:
             return
-        self.tracks[request.id] = track
-        self.world.RequestId[request.id].prefix = BlockPrefixes(track, self.settings.block_size)
+        self._register(track)
         self.live += 1
         self.waiting += 1
         for rule in self.rules:
             rule.on_accept(self, track)
+
+    def _register(self, track: Track) -> None:
+        self.tracks[track.id] = track
+        self.world.RequestId[track.id].prefix = BlockPrefixes(track, self.settings.block_size)
 
     def _refuse(self, request: Request, receipt: Receipt) -> None:
         reason = REFUSAL_REASONS.index(receipt.reason) if receipt.reason in REFUSAL_REASONS else -1
@@ -224,8 +227,10 @@ class Monitor:
         alone = blocks_alone(prompt, output, self.settings.block_size)
         limit, value = receipt.limit or 0, receipt.value or 0
         self._fire("Refuse", request.id, prompt, output, alone, reason, limit, value)
-        track = self.tracks.setdefault(request.id, Track.of(request, self._arrivals))
-        self._retire(track)
+        if request.id not in self.tracks:
+            track = Track.of(request, self._arrivals)
+            self._register(track)
+            self._retire(track)
 
     def _cancel(self, message: Message) -> None:
         self._apply("cancel", message.answer)
@@ -616,7 +621,7 @@ def _program(key: _Key, dropped: str | None) -> Program:
 
 @cache
 def _says(number: int) -> str:
-    return printed(registry.conjuncts[number].term, registry.names)
+    return printed(registry.conjuncts[number].term, registry.names, registry.state.sorts)
 
 
 @cache

@@ -96,8 +96,8 @@ class _Printer:
         first = self._beside(right, left, level + (op not in _LEFT_OPEN))
         if op in ("with", "without"):
             return f"{first} {sign} {{{self.text(right, 0)}}}", level
-        is_effect = left.op == "after" and outer == 0
-        second = self._beside(left, right, 0 if is_effect else level + (op not in _RIGHT_OPEN))
+        is_choice = left.op == "after" and right.op == "ite" and outer == 0
+        second = self._beside(left, right, 0 if is_choice else level + (op not in _RIGHT_OPEN))
         return f"{first} {_NEGATED[sign] if negated else sign} {second}", level
 
     def _beside(self, other: Term, term: Term, outer: int) -> str:

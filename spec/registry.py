@@ -7,7 +7,7 @@ bodies together keep true, `@monitor` a rule that is a plain class with a small 
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, TypeVar
 
 from attrs import Factory, define, evolve, frozen
@@ -228,7 +228,7 @@ class Registry:
     def settled(self, conjunct: Conjunct) -> Term:
         """A guard with its after-state replaced by the event's effects."""
         assert conjunct.event is not None
-        return settled(conjunct.term, {name: c.term.args[1] for name, c in self.effects(conjunct.event).items()})
+        return settled_after(conjunct.term, self.effects(conjunct.event).values())
 
     def closure(self, rule_id: str) -> set[str]:
         """The rules that may break where this one does, itself included."""
@@ -294,6 +294,7 @@ class Registry:
             effect = term.op == "eq" and term.args[0].op == "after"
             kind: Kind = "effect" if effect else "guard"
             variable = term.args[0].args[0] if effect else None
+            _check_reads(f"{rule_id} on {on.__name__}", term if variable is None else term.args[1])
             if variable is not None:
                 self._check_effect(rule_id, on.__name__, variable, term.args[1])
             self._append(rule_id, kind, term, on.__name__, binding, variable)
@@ -318,6 +319,20 @@ class Registry:
         )
 
 
+def settled_after(guard: Term, effects: Iterable[Conjunct]) -> Term:
+    """A guard with its after-state replaced by what these effects make of it."""
+    return settled(guard, {c.variable: settled(c.term.args[1], {}) for c in effects if c.variable is not None})
+
+
+def _check_reads(where: str, term: Term) -> None:
+    """Neither a whole map nor an updated copy of one is ever made."""
+    for part in walk(term):
+        if part.op == "eq" and part.args[0].sort.name == "Map":
+            raise TermError(f"{where}: a map is compared cell by cell")
+        if part.op in ("least", "most") and part.args[0].op != "state":
+            raise TermError(f"{where}: {part.op} ranges over a variable of the state before")
+
+
 def _is_update(variable: str, value: Term) -> bool:
     """The value is the variable, or a chain of point updates (or a choice between such) on it."""
     if value.op == "state":
@@ -334,7 +349,7 @@ def _is_update(variable: str, value: Term) -> bool:
 def _is_cell_update(value: Term) -> bool:
     """What a store puts into a set-valued cell is an update of that cell."""
     below, key, cell = value.args
-    if cell.sort.name != "Set":
+    if cell.sort.name not in ("Set", "Map"):
         return True
     while cell.op in ("with", "without"):
         cell = cell.args[0]

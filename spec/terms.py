@@ -13,7 +13,7 @@ rule of an event mentions stays as it is.
 import inspect
 import typing
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Generic, Self, TypeVar, cast
+from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar, cast
 
 from attrs import frozen
 
@@ -58,6 +58,12 @@ class Term:
             f"a term has no truth value, so `and`, `or`, `not`, `in` and chained comparisons do not work on it:"
             f" use &, |, ~, .has() and two comparisons ({self.op} term)"
         )
+
+    def __iter__(self) -> NoReturn:
+        raise TermError("a term has no elements at hand: use .has() for `in`, and forall, card, least or most")
+
+    def __contains__(self, item: object) -> NoReturn:
+        self.__iter__()
 
     def __eq__(self, other: object) -> "Bool":  # type: ignore[override]
         right = lift(other, self.sort)
@@ -205,6 +211,11 @@ def _check_sorts(sort: Sort, op: str, args: tuple[Any, ...]) -> None:
         want = (Sort("Map", (args[1].sort, sort)), args[0].sort.args[0])
     elif op == "store":
         want = (sort, *sort.args)
+    elif op in ("least", "most"):
+        key = args[1].sort.args[:1]
+        want = (Sort("Map", (*key, INT)), Sort("Set", key), INT)
+    elif op == "card":
+        want = (Sort("Set", args[0].sort.args),)
     if want is None:
         return
     got = tuple(arg.sort for arg in args)
@@ -315,7 +326,8 @@ def walk(term: Term) -> Iterator[Term]:
 
 def rebuild(term: Term, args: tuple[Any, ...]) -> Term:
     """The same operator on other arguments."""
-    return term if args == term.args else make(term.sort, term.op, *args)
+    same = all(new is old for new, old in zip(args, term.args, strict=True))
+    return term if same else make(term.sort, term.op, *args)
 
 
 def is_closed(term: Term) -> bool:
@@ -333,9 +345,7 @@ def settled(term: Term, effects: dict[str, Term]) -> Term:
         name = term.args[0]
         return effects[name] if name in effects else make(term.sort, "state", name)
     args = tuple(settled(a, effects) if isinstance(a, Term) else a for a in term.args)
-    if all(new is old for new, old in zip(args, term.args, strict=True)):
-        return term
-    return pushed(make(term.sort, term.op, *args))
+    return pushed(rebuild(term, args))
 
 
 def pushed(term: Term) -> Term:
@@ -345,20 +355,20 @@ def pushed(term: Term) -> Term:
     base = term.args[0]
     if base.op == "ite":
         condition, then, otherwise = base.args
-        return ite(condition, _read(term, then), _read(term, otherwise))
+        return make(term.sort, "ite", condition, _read(term, then), _read(term, otherwise))
     if term.op == "card":
         return _pushed_card(base)
     if base.op == "empty":
-        return lift(False, BOOL)
+        return make(BOOL, "const", False)
     if term.op == "select":
         below, key, value = base.args
-        return ite(term.args[1] == key, value, _read(term, below))
+        return make(term.sort, "ite", term.args[1] == key, value, _read(term, below))
     below, item = base.args
-    same = term.args[1] == item
-    return (same | cast(Bool, _read(term, below))) if base.op == "with" else (~same & cast(Bool, _read(term, below)))
+    same, before = cast(Bool, term.args[1] == item), cast(Bool, _read(term, below))
+    return same | before if base.op == "with" else ~same & before
 
 
-def _read(term: Term, base: Term) -> Any:
+def _read(term: Term, base: Term) -> Term:
     return pushed(make(term.sort, term.op, base, *term.args[1:]))
 
 

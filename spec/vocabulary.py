@@ -5,7 +5,7 @@ comes back from that call as ordered *deltas*; the closed list of their names is
 decides is an integer; units stand last in a name.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from attrs import Factory, asdict, field, frozen
@@ -47,6 +47,18 @@ which clients get them.
 """
 
 REFUSAL_REASONS = ("kv_blocks", "prompt_tokens", "output_tokens", "model_tokens", "token_budget", "other")
+
+
+def _integers(values: Iterable[int]) -> tuple[int, ...]:
+    return tuple(values)
+
+
+def _texts(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(values)
+
+
+def _names(values: Iterable[str]) -> frozenset[str]:
+    return frozenset(values)
 
 
 @frozen(kw_only=True)
@@ -145,12 +157,12 @@ class Capabilities:
     profile: str | None = None
     observes: Level = "decisions"
     ordered: bool = False
-    claims: frozenset[str] = field(default=frozenset(), converter=frozenset)
+    claims: frozenset[str] = field(default=frozenset(), converter=_names)
     executor_order: Literal["writes_first", "entry_by_entry"] = "writes_first"
     lookahead_tokens: int = 0
     admission_period_steps: int = 1
-    null_blocks: tuple[int, ...] = field(default=(), converter=tuple)
-    reserved_blocks: tuple[int, ...] = field(default=(), converter=tuple)
+    null_blocks: tuple[int, ...] = field(default=(), converter=_integers)
+    reserved_blocks: tuple[int, ...] = field(default=(), converter=_integers)
 
 
 CLAIMS: Mapping[str, str] = {
@@ -176,14 +188,14 @@ class Request:
     """One generation.  `priority`: smaller is served first.  `prompt_ids`: token ids, at least one."""
 
     id: str
-    prompt_ids: tuple[int, ...] = field(converter=tuple)
+    prompt_ids: tuple[int, ...] = field(converter=_integers)
     max_output_tokens: int
     client: str = "default"
     lane: str = "default"
     priority: int = 0
     deadline_ns: int | None = None
     idempotency_key: str | None = None
-    dependencies: tuple[str, ...] = field(default=(), converter=tuple)
+    dependencies: tuple[str, ...] = field(default=(), converter=_texts)
 
     @property
     def prompt_tokens(self) -> int:

@@ -41,7 +41,7 @@ class SomethingIsScheduled(TraceRule):
 @monitor("LIVE-2", evidence="exhausted")
 class EverybodyEnds(TraceRule):
     """Once arrivals stop, every accepted request ends within a computed number of steps: for each of them its prompt and
-    declared output, one token a step, and a step to be admitted.
+    declared output, one position a step.
 
     Why: a request that neither ends nor fails holds its client for ever
     (https://github.com/vllm-project/vllm/issues/35541).
@@ -64,7 +64,7 @@ class EverybodyEnds(TraceRule):
             return
         m.count("LIVE-2")
         self.steps += 1
-        if self.steps > self.deadline_steps:
+        if self.steps > self.deadline_steps + 1:
             says = "once arrivals stop, every accepted request ends within a computed number of steps"
             late = [track.id for track in m.tracks.values() if not track.ended]
             m.fail("LIVE-2", "deadline", says, unfinished=late[:5], steps_since_arrival=self.deadline_steps)
@@ -77,8 +77,9 @@ class EverybodyEnds(TraceRule):
 
     @staticmethod
     def _worst(m: "Monitor", track: "Track") -> int:
-        extra = m.settings.overlap_depth + m.capabilities.admission_period_steps
-        return track.limit_tokens + extra
+        """Its positions one by one; what overlap plans in vain, and the wait for an admission, come on top."""
+        extra = m.settings.overlap_depth - 1 + m.capabilities.admission_period_steps - 1
+        return track.limit_tokens - 1 + extra
 
 
 class Idleness(TraceRule):

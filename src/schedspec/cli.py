@@ -51,13 +51,14 @@ def main() -> None:
 @click.option("--size", default="1", help="Prompts and outputs times this.", show_default=True)
 @click.option("--step-ns", type=click.IntRange(min=0), default=25_000_000, help="Fixed time of a step.", show_default=True)
 @click.option("--token-ns", type=click.IntRange(min=0), default=50_000, help="Time of a step per token.", show_default=True)
+@click.option("--setting", "settings", multiple=True, help="NAME=VALUE that every run has, such as blocks=64 (repeatable).")
 @click.option("--rule", "rules", multiple=True, help="Judge this rule only (repeatable).")
 @click.option("--timeout-s", type=click.FloatRange(min=0.01), default=10.0, help="Per message.", show_default=True)
 @click.option("--report", type=click.Path(path_type=Path), help="Report folder.  Default: build/report/SUBJECT.")
 @click.option("--strict", is_flag=True, help="A broken SHOULD or a rule not exercised: exit status 3.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
-def check(ctx: click.Context, subject: str, **options: Any) -> None:
+def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
     """Judge a scheduler.
 
     Exit status: 0 every MUST holds, 1 a MUST is broken, 2 void (the subject broke the protocol, or cannot be made),
@@ -67,6 +68,7 @@ def check(ctx: click.Context, subject: str, **options: Any) -> None:
         from .conformance.check import DEPTHS, Check, exit_status, soak
         from .conformance.replaying import StepTime
         from .conformance.report import as_json, write_report
+        from .conformance.script import read_setting
 
         depth = soak(options["seconds"]) if options["depth"] == "soak" else DEPTHS[options["depth"]]
         run = Check(
@@ -78,6 +80,7 @@ def check(ctx: click.Context, subject: str, **options: Any) -> None:
             step_time=StepTime(fixed_ns=options["step_ns"], per_token_ns=options["token_ns"]),
             rerun=[sys.executable, "-m", "schedspec", "rerun", subject],
             only=_known_rules(options["rules"]),
+            pinned=dict(read_setting(text) for text in options["settings"]),
             timeout_s=options["timeout_s"],
         )
         folder = options["report"] or Path("build") / "report" / _file_name(subject)
@@ -363,7 +366,7 @@ def _cards() -> list[dict[str, Any]]:
 def _known_rules(ids: Any) -> frozenset[str]:
     from difflib import get_close_matches
 
-    from .spec.monitor import registry
+    from .spec.catalogue import registry
 
     for rule in ids:
         if rule not in registry.rules:
@@ -374,13 +377,13 @@ def _known_rules(ids: Any) -> frozenset[str]:
 
 
 def _statement(rule: str) -> str:
-    from .spec.monitor import registry
+    from .spec.catalogue import registry
 
     return registry.rules[rule].statement if rule in registry.rules else ""
 
 
 def _level(rule: str) -> str:
-    from .spec.monitor import registry
+    from .spec.catalogue import registry
 
     return registry.rules[rule].level
 

@@ -6,13 +6,14 @@ subject that dies leaves a report of what was seen until then.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from attrs import Factory, define, evolve, frozen
 
 from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.registry import Rule
-from schedspec.spec.relation import registry
+from schedspec.spec.catalogue import registry
 from schedspec.spec.verdicts import Verdict, Violation
 from schedspec.spec.vocabulary import Capabilities, Settings, SubjectFactory
 from schedspec.spec.workloads import Workload
@@ -22,7 +23,7 @@ from .driver import Driver, replay
 from .machine import negotiated, search
 from .replaying import SETTINGS, Replayed, StepTime, replay_workload
 from .scenarios import scenarios
-from .script import Script
+from .script import Script, with_setting
 from .shrink import Shrinker, Target, script_size
 
 MOST_FAULTS = 3
@@ -132,7 +133,8 @@ Progress = Callable[[str, float, str], None]
 
 @define(kw_only=True)
 class Check:
-    """One subject, one seed, one depth.  `rerun` is the command of a second process for the DET rules."""
+    """One subject, one seed, one depth.  `rerun` is the command of a second process for the DET rules, `pinned` are
+    settings that every run has, `only` the rules that are judged, `stop_at` the rule whose break ends the search."""
 
     name: str
     factory: SubjectFactory
@@ -143,7 +145,7 @@ class Check:
     step_time: StepTime = Factory(StepTime)
     rerun: Sequence[str] | None = None
     only: frozenset[str] = frozenset()
-    settings: Settings | None = None
+    pinned: Mapping[str, object] = Factory(dict)
     timeout_s: float = 10.0
     stop_at: str | None = None
     progress: Progress = lambda stage, part, note: None
@@ -167,6 +169,8 @@ class Check:
 
     def start(self, settings: Settings) -> Driver:
         ignored = frozenset(registry.rules) - self.only if self.only else frozenset()
+        for name, value in self.pinned.items():
+            settings = with_setting(settings, name, value)
         return Driver.start(
             self.factory, settings, self.seed, name=self.name, ignored=ignored, timeout_s=self.timeout_s
         )
@@ -199,7 +203,7 @@ class Check:
             search(
                 self.start,
                 self.findings.refused_settings,
-                lambda driver, stage=stage: self._finished(driver, stage),
+                partial(self._finished, stage=stage),
                 examples=EXAMPLES_PER_ROUND,
                 seed_value=seed,
             )

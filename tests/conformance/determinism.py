@@ -19,7 +19,7 @@ from schedspec.spec.vocabulary import Message, SubjectFactory, Unsupported, to_j
 from .driver import Driver, replay
 from .script import Script, from_json
 from .script import to_json as script_to_json
-from .shrink import without_requests, without_runs
+from .shrink import script_size, without_requests, without_runs
 
 Pace = Literal["as it is", "another"]
 
@@ -130,27 +130,28 @@ def differs(
     scripts: Sequence[Script],
     seconds: float = 10.0,
 ) -> Difference | None:
-    """The first script that is answered differently, cut down to few operations while there is time."""
-    found = _first(factory, again, scripts)
+    """A script that is answered differently, cut down to few operations while there is time."""
+    found = _smallest(factory, again, scripts)
     deadline = time.monotonic() + seconds
     while found is not None and time.monotonic() < deadline:
-        smaller = _first(factory, again, list(_candidates(found.script)))
+        smaller = _smallest(factory, again, list(_candidates(found.script)))
         if smaller is None:
             break
         found = smaller
     return found
 
 
-def _first(
+def _smallest(
     factory: SubjectFactory, again: Callable[[Sequence[Script]], list[list[str]]], scripts: Sequence[Script]
 ) -> Difference | None:
+    found = []
     here = rerun_here(factory, scripts)
-    there = again(scripts)
+    there = again(scripts[::-1])[::-1]  # backwards: what a run leaves behind meets another one
     for script, one, other in zip(scripts, here, there, strict=True):
         number = first_difference(one, other)
         if one and other and number is not None:
-            return Difference(evolve(script, ops=_ops_until(script, number)), number)
-    return None
+            found.append(Difference(evolve(script, ops=_ops_until(script, number)), number))
+    return min(found, key=lambda difference: script_size(difference.script), default=None)
 
 
 def _ops_until(script: Script, messages: int) -> tuple[Any, ...]:

@@ -8,7 +8,6 @@ is collected, and nothing more happens in that example, so that one search judge
 from collections.abc import Callable
 
 import hypothesis.strategies as st
-from attrs import evolve
 from hypothesis import HealthCheck, Phase, seed
 from hypothesis import settings as hypothesis_settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
@@ -16,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from schedspec.spec.vocabulary import Settings, Unsupported
 
 from .driver import Driver
-from .script import COMPLETE, STEP, Op, cancel, submit
+from .script import COMPLETE, STEP, Op, cancel, submit, with_setting
 
 FAMILIES = ((1, 2, 3, 4, 5, 6, 7, 8, 9, 10), (1, 2, 3, 4, 9, 9, 9, 9, 9, 9), (5, 5, 5, 5, 5, 5, 5, 5, 5, 5))
 """Prompts are prefixes of these, or share nothing with anybody."""
@@ -70,7 +69,7 @@ def negotiated(
             return start(settings)
         except Unsupported as no:
             refused[f"{no.setting}={no.value}"] = True
-            settings = evolve(settings, **{no.setting: other_value(no.setting, no.value)})
+            settings = with_setting(settings, no.setting, other_value(no.setting, no.value))
     raise Unsupported("any of", "the settings that were tried: it refused value after value")
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from attrs import fields, frozen
 
-from schedspec.spec.relation import registry
+from schedspec.spec.catalogue import registry
 from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import Delta, Header, Message, Outcome, Plan, Receipt, Request, Settings
 

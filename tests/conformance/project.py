@@ -11,7 +11,7 @@ from attrs import evolve
 
 from schedspec.spec.monitor import Monitor
 from schedspec.spec.protocol import ProtocolError
-from schedspec.spec.relation import registry
+from schedspec.spec.catalogue import registry
 from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import Delta, Header, Message, Outcome, Plan
 

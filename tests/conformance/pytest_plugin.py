@@ -5,9 +5,9 @@
 A verdict becomes what pytest has for it:
 
     fail (MUST)      a failure; its text is the report: the proof in words, the step table, how to replay it
-    fail (SHOULD)    xfailed, and its report stands in the terminal summary, so that it is seen without -r
+    fail (SHOULD)    xfailed; its report stands in the terminal summary, so that it is seen without -r
     pass             passed
-    void             an error in the first test of that scheduler, with the one sentence; its other rules are skipped
+    void             an error, once, with the one sentence; the other rules of that scheduler are skipped
     anything else    skipped, with the verdict and its reason: never reported as passed
 
 pytest loads this module wherever schedspec is installed, so importing it costs next to nothing: what needs
@@ -43,11 +43,12 @@ NOT_LOADED = "pytest plugins are not loaded by themselves here: add -p schedspec
 
 _RERUN = """
 import sys
-sys.path[:] = {path!r}
+sys.path[:], answers, sys.stdout = {path!r}, sys.stdout, sys.stderr
 from schedspec.conformance.determinism import rerun_task
 from schedspec.conformance.subjects.resolve import resolve
-print(rerun_task(resolve({name!r}, {{}}), sys.stdin.read()))
+print(rerun_task(resolve({name!r}, {{}}), sys.stdin.read()), file=answers)
 """
+"""The second process of the DET rules: it finds what pytest found, and what the scheduler prints is no answer."""
 
 
 class Judged:
@@ -65,34 +66,40 @@ class Judged:
 
     def judge(self) -> "Check":
         if self.check is None:
-            self.check = self._run()
+            self.check = self._new()
+            self._run(self.check)
         return self.check
 
-    def _run(self) -> "Check":
-        from schedspec.spec.protocol import ProtocolError
-        from schedspec.spec.vocabulary import Unsupported
-
+    def _new(self) -> "Check":
         from .check import DEPTHS, Check
-        from .report import write_report
 
         program = _RERUN.format(path=sys.path, name=self.name)
-        check = Check(
+        return Check(
             name=self.name,
             factory=self.factory,
             seed=self.seed,
             depth=DEPTHS[self.depth],
             rerun=[sys.executable, "-c", program],
         )
+
+    def _run(self, check: "Check") -> None:
+        from schedspec.spec.protocol import ProtocolError
+        from schedspec.spec.vocabulary import Unsupported
+
+        from .report import write_report
+
         try:
             check.run()
         except (ProtocolError, Unsupported) as error:
             self.void = str(error)
+        except Exception as error:  # a fault of the suite: told once, with its traceback
+            self.void, self.void_was_told = f"the suite itself failed with {type(error).__name__}", True
+            raise
         if check.findings.interrupted:
             raise KeyboardInterrupt
         if check.findings.faults:
             self.void = str(check.findings.faults[0])
         write_report(self.folder, check)
-        return check
 
     def close(self) -> None:
         """End the process of a scheduler over stdio."""
@@ -206,10 +213,10 @@ def hold(judged: Judged, rule: str) -> None:
     pytest.fail("\n".join(page(judged, rule, 100)), pytrace=False)
 
 
-def stop_if_void(judged: Judged) -> None:
-    """An error where a scheduler broke the protocol, once: of a rule nothing can be said then."""
-    judged.judge()
-    if not judged.void:
+def stop_if_void(judged: Judged, rule: str) -> None:
+    """An error where a scheduler broke the protocol, once: then no rule passes, though one may have failed."""
+    check = judged.judge()
+    if not judged.void or rule in check.findings.broken:
         return
     if judged.void_was_told:
         pytest.skip(f"void: {judged.void}")
@@ -223,7 +230,7 @@ def stop_if_void(judged: Judged) -> None:
 
 
 def _rule(rule: str) -> "Rule":
-    from schedspec.spec.relation import registry
+    from schedspec.spec.catalogue import registry
 
     return registry.rules[rule]
 

@@ -11,7 +11,7 @@ from attrs import Factory, asdict, define
 
 from schedspec.spec.monitor import Monitor
 from schedspec.spec.protocol import ProtocolError
-from schedspec.spec.relation import registry
+from schedspec.spec.catalogue import registry
 from schedspec.spec.trace import TraceError, TraceWriter, read_trace
 from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import Header, Message

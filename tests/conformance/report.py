@@ -16,7 +16,7 @@ from typing import Any
 from attrs import asdict, fields
 
 from schedspec.spec.registry import Rule
-from schedspec.spec.relation import registry
+from schedspec.spec.catalogue import registry
 from schedspec.spec.trace import TraceWriter
 from schedspec.spec.vocabulary import Settings
 

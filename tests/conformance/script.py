@@ -4,10 +4,10 @@ A script with its settings and seed is a run: drawn by the search, written down 
 shrinker, pasted as a test.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-from attrs import asdict, field, frozen
+from attrs import asdict, evolve, field, frozen
 
 from schedspec.spec.protocol import read_request, read_settings
 from schedspec.spec.vocabulary import Request, Settings
@@ -28,11 +28,39 @@ class Op:
     ns: int = 0
 
 
+def _in_order(ops: Iterable[Op]) -> tuple[Op, ...]:
+    return tuple(ops)
+
+
 @frozen
 class Script:
     settings: Settings
     seed: int
-    ops: tuple[Op, ...] = field(converter=tuple)
+    ops: tuple[Op, ...] = field(converter=_in_order)
+
+
+def with_setting(settings: Settings, name: str, value: object) -> Settings:
+    """The same settings but for one.  Raises ValueError if that makes no sense."""
+    changes: dict[str, Any] = {name: value}
+    return evolve(settings, **changes)
+
+
+def read_setting(text: str) -> tuple[str, object]:
+    """`name=value` of the command line.  Raises ValueError with one sentence."""
+    name, equals, value = text.partition("=")
+    plain = asdict(Settings())
+    if not equals or name not in plain:
+        raise ValueError(f"{text!r} is no setting: write NAME=VALUE, with a name of {', '.join(plain)}")
+    if isinstance(plain[name], bool):
+        if value.lower() not in ("true", "false"):
+            raise ValueError(f"setting {name} is {value!r}, but must be true or false")
+        return name, value.lower() == "true"
+    if isinstance(plain[name], int):
+        try:
+            return name, int(value)
+        except ValueError:
+            raise ValueError(f"setting {name} is {value!r}, but must be an integer") from None
+    return name, value
 
 
 STEP = Op("step")

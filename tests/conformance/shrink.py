@@ -13,7 +13,7 @@ from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.vocabulary import Settings, SubjectFactory, Unsupported
 
 from .driver import Driver
-from .script import Op, Script
+from .script import Op, Script, with_setting
 
 
 @frozen
@@ -161,13 +161,13 @@ def _plainer_settings(script: Script) -> Iterator[Script]:
     )
     for name, value in plain:
         if getattr(script.settings, name) != value:
-            yield evolve(script, settings=evolve(script.settings, **{name: value}))
+            yield evolve(script, settings=with_setting(script.settings, name, value))
     for name in ("blocks", "seats", "token_budget", "block_size"):
         value = getattr(script.settings, name)
         for smaller in sorted({value // 2, value - 1}):
             if smaller >= 1:
                 try:
-                    yield evolve(script, settings=evolve(script.settings, **{name: smaller}))
+                    yield evolve(script, settings=with_setting(script.settings, name, smaller))
                 except ValueError:
                     continue
 

@@ -8,7 +8,7 @@ from typing import Any
 from attrs import define, frozen
 
 from schedspec.spec.protocol import ProtocolError
-from schedspec.spec.relation import registry
+from schedspec.spec.catalogue import registry
 from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import SubjectFactory
 

@@ -7,7 +7,7 @@ from schedspec.conformance.pytest_plugin import Judged, hold, schedulers, stop_i
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     found = schedulers(metafunc.config)
-    from schedspec.spec.monitor import registry
+    from schedspec.spec.catalogue import registry
 
     rules = [rule.id for rule in registry.sorted_rules()]
     pairs = [(judged, rule) for judged in found.values() for rule in rules]
@@ -16,8 +16,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _not_void(judged: Judged) -> None:
-    stop_if_void(judged)
+def _not_void(judged: Judged, rule: str) -> None:
+    stop_if_void(judged, rule)
 
 
 def test_rule(judged: Judged, rule: str) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from schedspec.spec.relation import registry
+from schedspec.spec.catalogue import registry
 from schedspec.spec.vocabulary import SubjectFactory
 
 from .driver import Driver, replay

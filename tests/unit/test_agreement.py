@@ -8,12 +8,13 @@ are planted in the translators must show.
 
 import random
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 import z3
+from attrs import frozen
 
 from schedspec.proofs import smt
 from schedspec.proofs.obligations import Step
@@ -128,6 +129,7 @@ class Draw:
             lambda: self.table(self.one(lambda: "value", lambda: "weight"), down)[self.key(A, down)],
             lambda: self.table("price", down)[self.key(B, down)],
             lambda: terms.card(self.set(self.random.choice([A, B]), down)),
+            lambda: terms.card(self.set(A, down).add(self.key(A, down))),
             lambda: self.integer(down) + self.integer(down),
             lambda: self.integer(down) - self.integer(down),
             lambda: self.integer(down) * self.integer(down),
@@ -179,8 +181,11 @@ class Draw:
         )
 
     def guard(self) -> Bool:
+        """`t.flag == …` would be an effect."""
         self.after = True
-        return cast(Bool, self.truth(3))
+        while (term := self.truth(3)).op == "eq" and term.args[0].op == "after":
+            pass
+        return cast(Bool, term)
 
     def effects(self) -> Iterator[Bool]:
         self.after = False
@@ -302,11 +307,9 @@ class Ground:
         if sort.name != "Map":
             return self.key(value)
         at, cell = sort.args
-        rest = value["rest"] if at.name == "Int" else next(iter(value.values()))
-        whole = z3.K(self.reading.sort(at), self.expr(rest, cell))
-        for key, part in sorted(value.items(), key=str):
-            if key != "rest":
-                whole = z3.Store(whole, self.expr(key, at), self.expr(part, cell))
+        whole = z3.K(self.reading.sort(at), self.expr(_rest(value, sort), cell))
+        for key, part in value.items():
+            whole = z3.Store(whole, self.expr(key, at), self.expr(part, cell))
         return whole
 
     def value(self, model: Any, expr: Any, sort: Sort) -> Value:
@@ -318,3 +321,364 @@ class Ground:
         if sort.name == "Int":
             return found.as_long()
         return z3.is_true(found) if sort.name == "Bool" else str(found)
+
+
+def _rest(value: Value, sort: Sort) -> Value:
+    """What a map is at the keys that it does not list."""
+    return keys(sort.args[1])[0] if sort.args[0].name == "Int" else next(iter(value.values()))
+
+
+# --- one step, by both ----------------------------------------------------------------------------------------
+
+
+class Case:
+    """A specification with its compiled program and its step for the solver."""
+
+    def __init__(self, seed: int) -> None:
+        self.draw = Draw(seed)
+        self.registry = specification(self.draw)
+        self.dropped = self.draw.random.choice([None, *(c.name for c in self.registry.conjuncts if c.event)])
+        self.program = compile_program(self.registry, dropped=self.dropped)
+        self.ground = Ground()
+        self.step = Step(Theory(self.registry), self.ground.reading, "Happens", self.dropped)
+
+    def state(self) -> dict[str, Value]:
+        return {name: value_of(self.draw, sort) for name, sort in Things.sorts.items()}
+
+    def event(self) -> dict[str, Value]:
+        return {name: value_of(self.draw, sort) for name, sort in Happens.sorts.items()}
+
+    def solved(self, state: dict[str, Value], event: dict[str, Value]) -> "Result":
+        names, ground = self.step.names, self.ground
+        solver = z3.Solver()
+        for name, sort in Things.sorts.items():
+            solver.add(names["state", name] == ground.expr(state[name], sort))
+        for name, sort in Happens.sorts.items():
+            solver.add(names["field", name] == ground.expr(event[name], sort))
+        solver.add(*(self.step.say(effect.term) for effect in self.step.effects))
+        assert solver.check() == z3.sat
+        return self.read(solver.model(), state)
+
+    def read(self, model: Any, state: dict[str, Value]) -> "Result":
+        def holds(term: Term) -> bool:
+            return bool(z3.is_true(model.eval(self.step.say(term), model_completion=True)))
+
+        numbers = {c.name: number for number, c in enumerate(self.registry.conjuncts)}
+        failed, counted = set(), set()
+        for guard in self.step.guards:
+            if not holds(guard.term):
+                failed.add(numbers[guard.name])
+            if guard.term.op != "implies" or holds(guard.term.args[0]):
+                counted.add(numbers[guard.name])
+        after = {
+            n: self.ground.value(model, self.step.names["after", n], s) for n, s in Things.sorts.items() if n != "deep"
+        }
+        invariants = {c.name: holds(c.term) for c in self.registry.of_kind("invariant")}
+        return Result(failed, counted, after | {"deep": state["deep"]}, invariants)
+
+
+@frozen
+class Result:
+    failed: set[int]
+    counted: set[int]
+    after: dict[str, Value]
+    invariants: dict[str, bool]
+
+
+def disagreement(seed: int, rows: int = 3) -> str | None:
+    """The first thing in which the compiled reading and the solver differ; None if nothing."""
+    case = Case(seed)
+    start = state = case.state()
+    events, results = [case.event() for _ in range(rows)], []
+    for event in events:
+        result = case.solved(state, event)
+        if differs := _one(case, state, event, result):
+            return f"seed {seed}, {differs}"
+        results.append(result)
+        state = result.after
+    differs = _many(case, start, events, results)
+    return f"seed {seed}, over columns: {differs}" if differs else None
+
+
+def _one(case: Case, state: dict[str, Value], event: dict[str, Value], result: Result) -> str | None:
+    world = world_of(case.program.world(), state)
+    for name, holds in result.invariants.items():
+        if case.program.holds[name](world) != holds:
+            return f"invariant {name}"
+    case.program.one["Happens"](world, *event.values())
+    counted = {number for number, times in enumerate(world.exercised) if times}
+    return _compared(world, {number for number, _ in world.failed}, result.failed, counted == result.counted, result)
+
+
+def _many(case: Case, start: dict[str, Value], events: list[dict[str, Value]], results: list[Result]) -> str | None:
+    world = world_of(case.program.world(), start)
+    case.program.many["Happens"](world, *([event[name] for event in events] for name in Happens.sorts))
+    failed = {(number, row) for row, result in enumerate(results) for number in result.failed}
+    counts = Counter(number for result in results for number in result.counted)
+    counted = {number: times for number, times in enumerate(world.exercised) if times} == counts
+    return _compared(world, set(world.failed), failed, counted, results[-1])
+
+
+def _compared(world: World, failed: set[Any], expected: set[Any], counted: bool, result: Result) -> str | None:
+    if failed != expected:
+        return f"failed {sorted(failed)}, by the solver {sorted(expected)}"
+    if not counted:
+        return "what is counted as exercised"
+    after = state_of(world)
+    wrong = [name for name in after if name != "deep" and after[name] != result.after[name]]
+    return f"after the event: {wrong}" if wrong else None
+
+
+def test_readings_agree() -> None:
+    assert [found for seed in range(120) if (found := disagreement(seed))] == []
+
+
+# --- planted faults -------------------------------------------------------------------------------------------
+
+
+def _reads_the_state_before(term: Term, effects: dict[str, Term]) -> Term:
+    return _SETTLED(term, {})
+
+
+def _forgets_the_else(term: Term) -> Term:
+    found = _PUSHED(term)
+    return terms.rebuild(found, (found.args[0], found.args[1], found.args[1])) if found.op == "ite" else found
+
+
+def _counts_twice(base: Term) -> Int:
+    if base.op == "with":
+        return cast(Int, terms.make(terms.INT, "card", base.args[0])) + 1
+    return _PUSHED_CARD(base)
+
+
+def _reads_late(function: Any, term: Term, lines: list[str]) -> str:
+    return str(function.expressions.text(term))
+
+
+def _shares_carelessly(term: Term) -> tuple[Any, ...]:
+    return (term.op, term.sort, *(part.op for part in term.parts))
+
+
+def _extremes_swapped(reading: Finite, term: Term, parts: list[Any]) -> Any:
+    swapped = {"least": "most", "most": "least"}.get(term.op, term.op)
+    return _MEASURE(reading, Term(swapped, term.args, term.sort), parts)
+
+
+def _drops_nothing(step: Step, theory: Theory, reading: Any, event: str, dropped: str | None = None) -> None:
+    _STEP(step, theory, reading, event)
+
+
+_SETTLED, _PUSHED, _PUSHED_CARD = terms.settled, terms.pushed, terms._pushed_card
+_MEASURE, _STEP = Finite.measure, Step.__init__
+
+FAULTS: dict[str, tuple[Any, str, Any]] = {
+    "settled: t.x is s.x": (registry, "settled", _reads_the_state_before),
+    "pushed: a read of an update has no else": (terms, "pushed", _forgets_the_else),
+    "pushed: an element that is there already counts again": (terms, "_pushed_card", _counts_twice),
+    "compiled: assignments are not simultaneous": (compiled._Function, "_read", _reads_late),
+    "compiled: what is alike is shared": (Term, "key", _shares_carelessly),
+    "compiled: ≤ is <": (compiled, "_BINARY", compiled._BINARY | {"le": "<"}),
+    "z3: removal adds": (smt, "_PLAIN", smt._PLAIN | {"without": smt._PLAIN["with"]}),
+    "z3: least is most": (Finite, "measure", _extremes_swapped),
+    "z3: ⇒ is ⇔": (smt, "_PLAIN", smt._PLAIN | {"implies": smt._PLAIN["eq"]}),
+    "z3: nothing is left out": (Step, "__init__", _drops_nothing),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_fault_shows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(*FAULTS[name])
+    assert any(_differs(seed) for seed in range(200))
+
+
+def _differs(seed: int) -> bool:
+    try:
+        return disagreement(seed) is not None
+    except (AssertionError, KeyError, NameError, terms.TermError):
+        return True  # a translator that breaks down is noticed as well
+
+
+# --- the unbounded reading ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_facts_of_the_unbounded_reading(seed: int) -> None:
+    """What a proof is told of cardinalities and extremes is true, and enough to know them."""
+    draw = Draw(seed)
+    chosen = [draw.random.random() < 0.5 for _ in range(SIZE)]
+    values = [draw.random.randint(-3, 3) for _ in range(SIZE)]
+    reading, names, distinct = Unbounded(), *_named_keys(SIZE)
+    group, table = draw.state.group.cleared(), draw.state.value
+    for number, (inside, value) in enumerate(zip(chosen, values, strict=True)):
+        key = cast(A, terms.make(Sort("A"), "field", f"k{number}"))
+        group = group.add(key).add(key) if inside else group.remove(key)
+        table = table.set(key, value)
+    names["state", "value"] = reading.constant("value", draw.state.value.sort)
+    kept = [value for inside, value in zip(chosen, values, strict=True) if inside]
+    expected = {
+        terms.card(group): len(kept),
+        terms.least(table, group, 9): min(kept, default=9),
+        terms.most(table, group, 9): max(kept, default=9),
+    }
+    for term, value in expected.items():
+        found = reading.expr(term, names)
+        for claim, verdict in ((found != value, {"unsat"}), (found == value, {"sat", "unknown"})):
+            solver = z3.Solver()
+            solver.set("timeout", 500)
+            solver.add(distinct, claim, *reading.facts)
+            assert str(solver.check()) in verdict, printed(term)
+
+
+def _named_keys(size: int) -> tuple[dict[tuple[str, str], Any], Any]:
+    of = z3.DeclareSort("A")
+    constants = [z3.Const(f"k{number}", of) for number in range(size)]
+    return {("field", str(key)): key for key in constants}, z3.Distinct(*constants)
+
+
+# --- the printed reading --------------------------------------------------------------------------------------
+
+Tree = tuple[Any, ...]
+
+
+def test_formulas_can_be_read_back() -> None:
+    """Print, parse, compare: what is printed means one thing."""
+    for seed in range(300):
+        draw = Draw(seed)
+        for term in (draw.guard(), *draw.effects(), draw.invariant()):
+            text = printed(term)
+            assert Parser(text).whole() == tree(term), text
+
+
+def test_a_wrong_print_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("schedspec.spec.printed._LEFT_OPEN", {"mul", "add", "sub", "and", "or", "implies"})
+    with pytest.raises(AssertionError):
+        test_formulas_can_be_read_back()
+
+
+def tree(term: Term) -> Tree:
+    """A term without its sorts; what is associative is one node."""
+    if term.op in ("state", "after", "field", "bound", "const"):
+        return (term.op, str(term.args[0]))
+    return joined(term.op, *map(tree, term.parts))
+
+
+def joined(op: str, *parts: Tree) -> Tree:
+    if op not in ("and", "or", "mul"):
+        return (op, *parts)
+    flat: list[Any] = []
+    for part in parts:
+        flat += part[1:] if part[0] == op else [part]
+    return (op, *flat)
+
+
+class Parser:
+    """Recursive descent over the printed formula, loosest sign first."""
+
+    LEVELS = (("⇔",), ("⇒",), ("∨",), ("∧",), ("=", "≠", "≤", "<", "≥", ">", "∈", "∉"), ("∪", "∖"), ("+", "-"), ("·",))
+    OPS: ClassVar = {"⇔": "eq", "⇒": "implies", "∨": "or", "∧": "and", "=": "eq", "≤": "le", "<": "lt", "+": "add"}
+
+    def __init__(self, text: str) -> None:
+        self.tokens = [*re.findall(r"-?\d+|\w+′?|[^\s\w]", text), "end"]
+
+    def whole(self) -> Tree:
+        found = self.expression()
+        assert self.tokens == ["end"], self.tokens
+        return found
+
+    def take(self, token: str) -> bool:
+        if self.tokens[0] != token:
+            return False
+        self.tokens.pop(0)
+        return True
+
+    def expect(self, token: str) -> None:
+        assert self.take(token), f"{token} expected before {self.tokens}"
+
+    def expression(self) -> Tree:
+        if self.take("∀"):
+            return self.quantified()
+        if self.take("if"):
+            condition = self.expression()
+            self.expect("then")
+            then = self.expression()
+            self.expect("else")
+            return ("ite", condition, then, self.expression())
+        return self.infix(0)
+
+    def quantified(self) -> Tree:
+        bound = ("bound", self.tokens.pop(0))
+        return ("forall", bound, self.quantified() if self.take(",") else self.body())
+
+    def body(self) -> Tree:
+        self.expect(":")
+        return self.expression()
+
+    def infix(self, level: int) -> Tree:
+        if level == len(self.LEVELS):
+            return self.postfix()
+        left = self.infix(level + 1)
+        while (sign := self.tokens[0]) in self.LEVELS[level]:
+            self.tokens.pop(0)
+            effect = sign in "=⇔" and left[0] == "after" and self.tokens[0] == "if"
+            left = self.related(sign, left, self.right(level, sign, effect))
+        return left
+
+    def right(self, level: int, sign: str, whole: bool) -> Tree:
+        if sign in ("∪", "∖"):
+            self.expect("{")
+            item = self.expression()
+            self.expect("}")
+            return item
+        return self.expression() if whole else self.infix(level if sign == "⇒" else level + 1)
+
+    def related(self, sign: str, left: Tree, right: Tree) -> Tree:
+        if sign in ("≠", "∉"):
+            return ("not", self.related({"≠": "=", "∉": "∈"}[sign], left, right))
+        if sign in ("≥", ">", "∈"):
+            return ({"≥": "le", ">": "lt", "∈": "has"}[sign], right, left)
+        op = {"∪": "with", "∖": "without", "-": "sub", "·": "mul"}.get(sign) or self.OPS[sign]
+        return joined(op, left, right)
+
+    def postfix(self) -> Tree:
+        found = self.primary()
+        while self.take("["):
+            key = self.expression()
+            found = ("store", found, key, self.expression()) if self.take("↦") else ("select", found, key)
+            self.expect("]")
+        return found
+
+    def primary(self) -> Tree:
+        token = self.tokens.pop(0)
+        if token == "(":
+            return self.closed(self.expression(), ")")
+        if token == "|":
+            return ("card", self.closed(self.expression(), "|"))
+        if token == "¬":
+            return ("not", self.postfix())
+        if token == "∅":
+            return ("empty",)
+        if token in ("min", "max"):
+            return self.extreme("least" if token == "min" else "most")
+        return self.leaf(token)
+
+    def closed(self, found: Tree, token: str) -> Tree:
+        self.expect(token)
+        return found
+
+    def extreme(self, op: str) -> Tree:
+        self.expect("(")
+        values = self.expression()
+        self.expect("over")
+        among = self.expression()
+        self.expect(",")
+        self.expect("else")
+        return (op, values, among, self.closed(self.expression(), ")"))
+
+    def leaf(self, token: str) -> Tree:
+        if token.endswith("′"):
+            return ("after", token[:-1])
+        if token in Things.sorts:
+            return ("state", token)
+        if token in Happens.sorts:
+            return ("field", token)
+        return ("bound" if token in ("a", "b") else "const", token)
