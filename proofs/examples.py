@@ -19,7 +19,10 @@ def shown(step: Step, model: Any, goal: Conjunct, dropped: Conjunct) -> str:
     value = _Values(step.reading, model)
     fields = registry.events[step.event].sorts
     given = ", ".join(f"{name}={value.text(step.names['field', name], sort)}" for name, sort in fields.items())
-    lines = [f"without {dropped.name}: {printed(dropped.term, registry.names, registry.state.sorts)}", f"  {step.event}({given})"]
+    lines = [
+        f"without {dropped.name}: {printed(dropped.term, registry.names, registry.state.sorts)}",
+        f"  {step.event}({given})",
+    ]
     for name in sorted(variables(goal.term) | variables(dropped.term)):
         sort = registry.state.sorts[name]
         before, after = (value.text(step.names[when, name], sort) for when in ("state", "after"))

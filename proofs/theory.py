@@ -10,7 +10,7 @@ from attrs import frozen
 
 import schedspec.spec.rules  # noqa: F401  (importing them fills the registry)
 from schedspec.spec.registry import Registry
-from schedspec.spec.relation import RUNNING, WAITING, BlockId, Computed, Engine, Spare, registry
+from schedspec.spec.relation import RUNNING, WAITING, BlockId, Computed, Engine, Late, Spare, registry
 from schedspec.spec.terms import Bool, Term, card, forall, implies
 
 __all__ = ["ENGINE", "Theory"]
@@ -51,11 +51,20 @@ def _computed(s: Engine, e: Computed) -> tuple[Bool, ...]:
         (e.sampled == 0) | (e.sampled == 1),  # it is a count of the entry's tokens, and STEP-6 allows one
         # A call brings one entry per request, and LIFE-4 settles what is owed before it ends.
         implies(e.sampled == 1, ~s.owed.has(e.request)),
+        ~s.late.has(e.request),
+        e.end <= s.issued[e.request],  # the entry was planned, and its request has not left since
     )
 
 
 def _spare(s: Engine, e: Spare) -> tuple[Bool, ...]:
-    return (s.phase[e.request] == WAITING,)  # it was preempted and still waits
+    return (
+        s.phase[e.request] == WAITING,  # it was preempted and still waits
+        ~s.late.has(e.request),  # a call brings one entry per request
+    )
+
+
+def _late(s: Engine, e: Late) -> tuple[Bool, ...]:
+    return (~s.owed.has(e.request), ~s.spare.has(e.request))  # a call brings one entry per request
 
 
 _BEFORE = Engine("state")
@@ -70,5 +79,6 @@ ENGINE = Theory(
     events={
         "Computed": _computed(_BEFORE, Computed("field")),
         "Spare": _spare(_BEFORE, Spare("field")),
+        "Late": _late(_BEFORE, Late("field")),
     },
 )

@@ -228,7 +228,7 @@ class _Function:
         else:
             names = ", ".join(f"c_{field}" for field in fields)
             targets = ", ".join(f"e_{field}" for field in fields)
-            loop = f"for row, ({targets},) in enumerate(zip({names}, strict=True)):"
+            loop = f"for row, {targets} in zip(range(len(c_{fields[0]})), {names}, strict=True):"
             lines = [f"def {kind}_{self.event}(W, {names}):", *_indent(head), "    " + loop, *_indent(body, 2)]
             lines += _indent(tail)
         return "\n".join(lines) + "\n"

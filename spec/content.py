@@ -38,19 +38,28 @@ class ContentShadow:
     order: Literal["writes_first", "entry_by_entry"]
     holders: Callable[[int], Iterable[Track]]
     blocks: dict[int, Content] = Factory(dict)
+    rewritten: bool = False
 
     def execute(self, step: InFlight) -> tuple[list[int], list[BadRead]]:
         """Run a step: for each entry the identity that its sample depends on, and the reads that were wrong."""
         bad: list[BadRead] = []
-        rows = range(len(step.tracks))
-        if self.order == "writes_first":
-            for row in rows:
-                self._write(step, row)
-            return [self._read(step, row, bad) for row in rows], bad
-        digests = []
-        for row in rows:
-            self._write(step, row)
-            digests.append(self._read(step, row, bad))
+        digests: list[int] = []
+        unread: list[int] = []
+        self.rewritten = False
+        for row, (track, start, tokens) in enumerate(zip(step.tracks, step.start, step.tokens, strict=True)):
+            identity = self._append(track, start) if tokens == 1 and track not in step.departed else None
+            if identity is None:
+                self._write(track, step.table_of(track), start, start + tokens)
+                identity = 0
+                if self.order == "entry_by_entry":
+                    identity = self._read(step, row, bad)
+                else:
+                    unread.append(row)
+            digests.append(identity)
+        if self.rewritten and self.order == "writes_first":
+            unread = list(range(len(digests)))
+        for row in unread:
+            digests[row] = self._read(step, row, bad)
         return digests, bad
 
     def holds(self, block: int, identity: int) -> bool:
@@ -58,39 +67,55 @@ class ContentShadow:
         content = self.blocks.get(block, ())
         return len(content) == self.block_size and content[-1] == identity
 
-    def _write(self, step: InFlight, row: int) -> None:
-        track, start, tokens = step.tracks[row], step.start[row], step.tokens[row]
-        table, size = step.tables[row], self.block_size
-        for position in range(start, start + tokens):
-            place, offset = divmod(position, size)
+    def _append(self, track: Track, start: int) -> int | None:
+        """Most entries write one position behind what the last block holds of their own prefix: if all before it is
+        verified, so is that.  The identity of the prefix then; None where nothing was done."""
+        place, offset = divmod(start, self.block_size)
+        if place != track.verified_blocks or place >= len(track.table) or not 0 < offset < self.block_size - 1:
+            return None
+        content = self.blocks.get(track.table[place], ())
+        if len(content) != offset or content[-1] != track.id_at(start - 1):
+            return None
+        identity = track.id_at(start)
+        content.append(identity)
+        return identity
+
+    def _write(self, track: Track, table: list[int], start: int, end: int) -> None:
+        size = self.block_size
+        while start < end:
+            place = start // size
             if place >= len(table):
                 return  # no block to write to: KV-4 has said so
-            block = table[place]
-            content = self.blocks.get(block)
-            if content is None:
-                content = self.blocks[block] = []
-            identity = track.id_at(position)
-            if offset == len(content) and (offset == 0 or content[-1] == track.id_at(position - 1)):
-                content.append(identity)
-            elif offset >= len(content) or content[offset] != identity:
-                self._rewrite(block, content, offset, identity, track, position)
+            stop = min(end, (place + 1) * size)
+            self._write_block(track, table[place], start, stop)
+            start = stop
 
-    def _rewrite(
-        self, block: int, content: Content, offset: int, identity: int, writer: Track, position: int
-    ) -> None:
+    def _write_block(self, track: Track, block: int, start: int, stop: int) -> None:
+        """Positions of one block, from the first that is not next one by one."""
+        content = self.blocks.setdefault(block, [])
+        for position in range(start, stop):
+            offset = position % self.block_size
+            if offset == len(content) and (offset == 0 or content[-1] == track.id_at(position - 1)):
+                content += track.ids_of(position, stop)
+                return
+            if offset >= len(content) or content[offset] != track.id_at(position):
+                self._rewrite(block, content, offset, track, position)
+
+    def _rewrite(self, block: int, content: Content, offset: int, writer: Track, position: int) -> None:
         """A place is written that was not next: what follows it no longer belongs to one prefix."""
         follows = offset == 0 or (offset <= len(content) and content[offset - 1] == writer.id_at(position - 1))
         del content[offset:]
         if follows:
-            content.append(identity)
+            content.append(writer.id_at(position))
         for track in self.holders(block):
-            track.verified_blocks = 0
+            track.doubt(block)
+        self.rewritten = True
 
     def _read(self, step: InFlight, row: int, bad: list[BadRead]) -> int:
-        track, table, size = step.tracks[row], step.tables[row], self.block_size
-        end = step.start[row] + step.tokens[row]
+        track, size = step.tracks[row], self.block_size
+        table, end = step.table_of(track), step.start[row] + step.tokens[row]
         full = end // size
-        current = step.epochs[row] == track.epoch
+        current = track not in step.departed
         first = min(track.verified_blocks, full) if current else 0
         for place in range(first, full + (end % size > 0)):
             upto = min(size, end - place * size)

@@ -9,6 +9,7 @@ ends after its own.
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from operator import add
 from typing import Any
 
 from attrs import Factory, define
@@ -39,6 +40,7 @@ from .vocabulary import (
     Request,
     Settings,
     blocks_alone,
+    blocks_for,
 )
 
 assert rules  # importing them fills the registry
@@ -251,10 +253,8 @@ class Monitor:
         self._apply("step", plan.deltas)
         if tracks:
             self._fire_many("Serve", plan.request, plan.start, plan.tokens, plan.samples)
-            epochs = [track.epoch for track in tracks]
-            tables = [track.table for track in tracks]
             self.in_flight[plan.step] = InFlight(
-                plan.step, tracks, plan.start, plan.tokens, plan.samples, epochs, tables
+                plan.step, plan.request, tracks, plan.start, plan.tokens, plan.samples
             )
             if self.shows_tables:
                 self._check_writes(tracks, plan)
@@ -287,11 +287,7 @@ class Monitor:
             for request in outcome.request:
                 self._late(request)
         else:
-            self.execute(outcome.step)
-            digests, bad = self.executed.pop(outcome.step)
-            self.count("KV-12", len(digests) if self.shadow is not None else 0)
-            for read in bad:
-                self._bad_read(read, outcome.step)
+            self._check_reads(outcome.step)
             self._settle(self.in_flight.pop(outcome.step), outcome)
         self._apply("complete", message.answer)
         for rule in self.rules:
@@ -303,21 +299,27 @@ class Monitor:
     def _settle(self, flight: InFlight, outcome: Outcome) -> None:
         """Results of entries that still stand count; those of requests that left since are spare or late."""
         stops = dict(zip(outcome.request, outcome.stop, strict=True))
-        columns: tuple[list[Any], ...] = ([], [], [], [])
-        requests, ends, sampled, stopped = columns
-        for track, start, tokens, samples, epoch in zip(
-            flight.tracks, flight.start, flight.tokens, flight.samples, flight.epochs, strict=True
-        ):
-            if samples and track.id not in stops:
-                raise ProtocolError("complete", "outcome.request", track.id, "sampled in the step, but has no row")
-            if track.epoch == epoch:
-                requests.append(track.id)
-                ends.append(start + tokens)
-                sampled.append(samples)
-                stopped.append(stops[track.id] if samples else False)
-            elif samples:
-                self._stray(track, start + tokens)
+        stopped = list(map(stops.get, flight.request))
+        if None in stopped:
+            for request, samples in zip(flight.request, flight.samples, strict=True):
+                if samples and request not in stops:
+                    raise ProtocolError("complete", "outcome.request", request, "sampled in the step, but has no row")
+        ends = list(map(add, flight.start, flight.tokens))
+        columns: Sequence[Sequence[Any]] = (flight.request, ends, flight.samples, stopped)
+        if flight.departed:
+            columns = self._standing(flight, columns)
         self._fire_many("Computed", *columns)
+
+    def _standing(self, flight: InFlight, columns: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
+        """The rows of requests that have not left since the step was planned."""
+        kept = []
+        for track, row in zip(flight.tracks, zip(*columns, strict=True), strict=True):
+            _, end, samples, _ = row
+            if track not in flight.departed:
+                kept.append(row)
+            elif samples:
+                self._stray(track, end)
+        return list(zip(*kept, strict=True)) or [()] * len(columns)
 
     def _stray(self, track: Track, position: int) -> None:
         record = self.world.RequestId[track.id]
@@ -368,6 +370,8 @@ class Monitor:
         for block in blocks:
             self._fire(event, track.id, block)
             track.table.append(block)
+            if event == "Share" and self.world.BlockId[block].refs == 2:
+                self._check_writes_anew(block)
         self._touched[track.id] = None
         if self.view is not None:
             acquired = self.view.acquired
@@ -377,12 +381,12 @@ class Monitor:
         for block in delta[2]:
             self._fire("Give", track.id, block)
         gone = set(delta[2])
-        track.table = [block for block in track.table if block not in gone]
-        track.verified_blocks = 0
+        self._replace_table(track, [block for block in track.table if block not in gone])
 
     def _indexed(self, track: Track, delta: Delta) -> None:
         for block in delta[2]:
             self._fire("Index", track.id, block)
+            self._check_writes_anew(block)
             if self.shadow is not None and not self.in_flight:
                 identity = self.world.BlockId[block].content
                 if not self.shadow.holds(block, identity):
@@ -405,8 +409,8 @@ class Monitor:
         victim = Victim(track, wanted_blocks=wanted, freed_blocks=self.world.freed, requester=delta[3])
         place = self._place(track)
         self._fire("Preempt", track.id, place, delta[3] == track.id)
-        track.release()
-        track.epoch += 1
+        self._replace_table(track, [])
+        self._depart(track)
         self.waiting += 1
         if self.view is not None:
             self.view.victims.append(victim)
@@ -520,14 +524,29 @@ class Monitor:
             found=read.found,
         )
 
+    def _check_reads(self, step: int) -> None:
+        """KV-12: whoever reads finds what was written for it."""
+        if self.shadow is not None:
+            self.execute(step)
+            digests, bad = self.executed[step]
+            self.count("KV-12", len(digests))
+            for read in bad:
+                self._bad_read(read, step)
+        self.executed.pop(step, None)
+
     def _check_writes(self, tracks: Sequence[Track], plan: Plan) -> None:
-        """KV-13: whoever writes holds the block alone, and the index does not name it."""
+        """KV-13: whoever writes holds the block alone, and the index does not name it.  Asked once for each block of a
+        request, and again when it is indexed or shared."""
         size, blocks, indexed = self.settings.block_size, self.world.BlockId, self.world.indexed
         if not indexed:
             return
         self.count("KV-13", len(tracks))
         for track, start, tokens in zip(tracks, plan.start, plan.tokens, strict=True):
-            for block in track.table[start // size : -(-(start + tokens) // size)]:
+            end = start + tokens
+            if track.writable_tokens - size <= start and end <= track.writable_tokens:
+                continue
+            last = blocks_for(end, size)
+            for block in track.table[start // size : last]:
                 if block in indexed or blocks[block].refs > 1:
                     self.fail(
                         "KV-13",
@@ -540,6 +559,11 @@ class Monitor:
                         indexed=block in indexed,
                     )
                     return
+            track.writable_tokens = last * size if last <= len(track.table) else 0
+
+    def _check_writes_anew(self, block: int) -> None:
+        for track in self._holders(block):
+            track.writable_tokens = 0
 
     def _holders(self, block: int) -> Iterable[Track]:
         return [self.tracks[r] for r in self.world.BlockId[block].holders if r in self.tracks]
@@ -555,9 +579,20 @@ class Monitor:
             return track.limit_tokens - 1
         return int(self.world.RequestId[track.id].known) if self.claims("full_reserve") else 0
 
+    def _replace_table(self, track: Track, table: list[int]) -> None:
+        for flight in self.in_flight.values():
+            flight.tables.setdefault(track, track.table)
+        track.replace_table(table)
+
+    def _depart(self, track: Track) -> None:
+        """What is in flight of it is not its own any more."""
+        track.epoch += 1
+        for flight in self.in_flight.values():
+            flight.departed.add(track)
+
     def _retire(self, track: Track) -> None:
         track.ended = True
-        track.epoch += 1
+        self._depart(track)
         track.ended_in_step = self.last_step
         self._retired.append(track)
 

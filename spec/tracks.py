@@ -18,7 +18,8 @@ def chained(parent: int, token: int) -> int:
 class Track:
     """`ids[p]` identifies the prefix that ends with position p; `table` is replaced, never cut, when blocks go
     back, so that a step in flight keeps the one that it was planned with.  `epoch` counts departures from the running
-    set: an entry of an earlier epoch is stale."""
+    set.  Its first `verified_blocks` hold its own prefix, and it has been checked
+    that it may write to the block that ends before `writable_tokens`."""
 
     id: str
     priority: int
@@ -31,6 +32,7 @@ class Track:
     ended: bool = False
     ended_in_step: int = 0
     verified_blocks: int = 0
+    writable_tokens: int = 0
 
     @classmethod
     def of(cls, request: Request, arrival: int) -> "Track":
@@ -47,9 +49,21 @@ class Track:
             ids.append(chained(ids[-1] if ids else ROOT, tokens[at]))
         return ids[position]
 
-    def release(self) -> None:
-        self.table = []
-        self.verified_blocks = 0
+    def ids_of(self, start: int, stop: int) -> list[int]:
+        """Identities of a range of positions."""
+        self.id_at(stop - 1)
+        if stop <= len(self.ids):
+            return self.ids[start:stop]
+        return [self.id_at(position) for position in range(start, stop)]
+
+    def doubt(self, block: int) -> None:
+        """Somebody wrote to the block: it and what comes after it have to be verified again."""
+        place = self.table.index(block) if block in self.table else 0
+        self.verified_blocks = min(self.verified_blocks, place)
+
+    def replace_table(self, table: list[int]) -> None:
+        self.table = table
+        self.verified_blocks = self.writable_tokens = 0
 
 
 class BlockPrefixes:
@@ -67,12 +81,18 @@ class BlockPrefixes:
 
 @define(eq=False)
 class InFlight:
-    """A planned step that has not completed: its columns, with the epoch and table of each entry's request."""
+    """A planned step that has not completed: its columns; which of its requests have left since, and the tables that
+    have been replaced since, as they were when it was planned."""
 
     step: int
+    request: Sequence[str]
     tracks: Sequence[Track]
     start: Sequence[int]
     tokens: Sequence[int]
     samples: Sequence[int]
-    epochs: list[int]
-    tables: list[list[int]]
+    departed: set[Track] = Factory(set)
+    tables: dict[Track, list[int]] = Factory(dict)
+
+    def table_of(self, track: Track) -> list[int]:
+        """Its table as it was when the step was planned, blocks that were added since included."""
+        return self.tables.get(track, track.table)

@@ -12,7 +12,7 @@ from ..relation import (
     Serve,
     registry,
 )
-from ..terms import Bool, card, forall, implies, ite
+from ..terms import Bool, Int, card, forall, implies, ite
 
 rule, also, invariant, transition = registry.rule, registry.also, registry.invariant, registry.transition
 
@@ -122,8 +122,12 @@ def a_range_follows_on(s: Engine, e: Serve, t: Engine) -> tuple[Bool, ...]:
 
 
 @invariant("STEP-4")
-def what_is_issued_is_known(s: Engine) -> Bool:
-    return forall(RequestId, lambda r: implies(s.running.has(r), s.issued[r] <= s.known[r]))
+def positions_are_ordered(s: Engine) -> tuple[Bool, ...]:
+    return (
+        forall(RequestId, lambda r: s.issued[r] >= 0),
+        forall(RequestId, lambda r: implies(s.running.has(r), s.computed[r] <= s.issued[r])),
+        forall(RequestId, lambda r: implies(s.running.has(r), s.issued[r] <= s.known[r])),
+    )
 
 
 @rule("STEP-5", on=Serve)
@@ -134,6 +138,11 @@ def only_residents_run(s: Engine, e: Serve, t: Engine) -> Bool:
     (https://github.com/vllm-project/vllm/issues/23347).
     """
     return s.phase[e.request] == RUNNING
+
+
+@transition("STEP-5")
+def only_residents_advance(s: Engine, t: Engine) -> Bool:
+    return forall(RequestId, lambda r: implies(s.issued[r] < t.issued[r], t.phase[r] == RUNNING))
 
 
 @rule("STEP-6", on=Serve, bugs=("B56",))
@@ -152,6 +161,21 @@ def a_sample_ends_what_is_known(s: Engine, e: Serve, t: Engine) -> tuple[Bool, .
         t.known == s.known.set(e.request, s.known[e.request] + e.samples),
         t.in_flight == s.in_flight.set(e.request, s.in_flight[e.request] + e.samples),
     )
+
+
+@transition("STEP-6")
+def one_token_at_the_end(s: Engine, t: Engine) -> tuple[Bool, ...]:
+    def advances(r: RequestId) -> Bool:
+        return (s.phase[r] == RUNNING) & (s.issued[r] < t.issued[r])
+
+    def samples(r: RequestId) -> Bool:
+        reaches: Int = ite(t.issued[r] == s.known[r], s.in_flight[r] + 1, s.in_flight[r])
+        return implies(advances(r), t.in_flight[r] == reaches)
+
+    def decodes(r: RequestId) -> Bool:
+        return implies(advances(r) & (s.goal[r] <= s.issued[r]), t.issued[r] == s.issued[r] + 1)
+
+    return (forall(RequestId, samples), forall(RequestId, decodes))
 
 
 @rule("STEP-7", on=Serve, bugs=("B21", "B56"), counts=(Preempt,))

@@ -173,6 +173,27 @@ def who_finishes_is_owed_nothing(s: Engine, e: End, t: Engine) -> tuple[Bool, ..
     )
 
 
+@invariant("LIFE-4")
+def tokens_have_a_request(s: Engine) -> tuple[Bool, ...]:
+    return (
+        forall(RequestId, lambda r: implies(s.owed.has(r), (s.phase[r] == WAITING) | (s.phase[r] == RUNNING))),
+        forall(RequestId, lambda r: implies(s.spare.has(r), ~(s.phase[r] == ABSENT))),
+    )
+
+
+@transition("LIFE-4")
+def tokens_are_neither_lost_nor_repeated(s: Engine, t: Engine) -> tuple[Bool, ...]:
+    def once(r: RequestId) -> Bool:
+        settled = (s.owed.has(r) | s.spare.has(r)) & ~t.owed.has(r) & ~t.spare.has(r)
+        return (t.outputs[r] == s.outputs[r]) | ((t.outputs[r] == s.outputs[r] + 1) & settled)
+
+    def not_lost(r: RequestId) -> Bool:
+        gone = s.owed.has(r) & ~t.owed.has(r)
+        return implies(gone, (t.outputs[r] == s.outputs[r] + 1) | (t.phase[r] >= FIRST_TERMINAL))
+
+    return (forall(RequestId, once), forall(RequestId, not_lost))
+
+
 @rule("LIFE-5", on=EndComplete, evidence="tested", counts=(End,))
 def the_stopped_end_at_once(s: Engine, e: EndComplete, t: Engine) -> Bool:
     """A request ends in the iteration in which it stops, and not before.
@@ -212,6 +233,11 @@ def the_dead_get_no_tokens(s: Engine, e: Deliver, t: Engine) -> Bool:
     return implies(s.phase[e.request] >= FIRST_TERMINAL, s.late.has(e.request))
 
 
+@transition("LIFE-6")
+def nothing_comes_after_the_end(s: Engine, t: Engine) -> Bool:
+    return forall(RequestId, lambda r: implies(s.phase[r] >= FIRST_TERMINAL, t.outputs[r] == s.outputs[r]))
+
+
 @rule("LIFE-7", on=Deliver, bugs=("B54",), counts=(Late,))
 def late_tokens_are_dropped(s: Engine, e: Deliver, t: Engine) -> Bool:
     """A late or repeated result changes nothing.
@@ -240,6 +266,19 @@ def lateness_lasts_one_call(s: Engine, e: BeginComplete, t: Engine) -> Bool:
 @also("LIFE-7", on=EndComplete)
 def a_repeated_result_changes_nothing(s: Engine, e: EndComplete, t: Engine) -> Bool:
     return implies(e.repeated, e.deltas == 0)
+
+
+@invariant("LIFE-7")
+def the_late_are_owed_nothing(s: Engine) -> Bool:
+    return forall(RequestId, lambda r: implies(s.late.has(r), ~s.owed.has(r) & ~s.spare.has(r)))
+
+
+@transition("LIFE-7")
+def lateness_changes_nothing(s: Engine, t: Engine) -> tuple[Bool, ...]:
+    return (
+        forall(RequestId, lambda r: implies(s.late.has(r), t.outputs[r] == s.outputs[r])),
+        forall(RequestId, lambda r: implies(s.late.has(r) & (t.phase[r] == FINISHED), s.phase[r] == FINISHED)),
+    )
 
 
 @rule("LIFE-8", on=Computed, needs="counters", claims=("overlap",), bugs=("B54",))
@@ -280,8 +319,7 @@ def known_is_accounted_for(s: Engine) -> tuple[Bool, ...]:
     return (
         forall(RequestId, accounted),
         forall(RequestId, lambda r: implies(s.phase[r] == ABSENT, (s.outputs[r] == 0) & (s.in_flight[r] == 0))),
-        forall(RequestId, lambda r: implies(s.owed.has(r), (s.phase[r] == WAITING) | (s.phase[r] == RUNNING))),
-        forall(RequestId, lambda r: implies(s.spare.has(r), ~(s.phase[r] == ABSENT))),
+        forall(RequestId, lambda r: s.in_flight[r] >= 0),
     )
 
 

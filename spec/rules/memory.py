@@ -24,7 +24,7 @@ from ..relation import (
 )
 from ..terms import Bool, Int, card, forall, iff, implies, ite
 
-rule, also, invariant = registry.rule, registry.also, registry.invariant
+rule, also, invariant, transition = registry.rule, registry.also, registry.invariant, registry.transition
 
 
 def _last(s: Engine, e: Give) -> Bool:
@@ -418,6 +418,21 @@ def service_settles_it(s: Engine, e: Serve, t: Engine) -> Bool:
 @also("KV-10", on=Preempt)
 def no_victim_was_just_admitted(s: Engine, e: Preempt, t: Engine) -> Bool:
     return ~(s.admitted_in[e.request] == s.step)
+
+
+@transition("KV-10")
+def admission_is_kept(s: Engine, t: Engine) -> tuple[Bool, ...]:
+    def awaits(r: RequestId) -> Bool:
+        admitted = (s.phase[r] == WAITING) & (t.phase[r] == RUNNING)
+        return implies(admitted, t.unserved.has(r) & (t.admitted_in[r] == t.step))
+
+    def served(r: RequestId) -> Bool:
+        return implies(s.unserved.has(r) & ~t.unserved.has(r), s.issued[r] < t.issued[r])
+
+    def preempted(r: RequestId) -> Bool:
+        return implies((s.phase[r] == RUNNING) & (t.phase[r] == WAITING), ~(s.admitted_in[r] == s.step))
+
+    return (forall(RequestId, awaits), forall(RequestId, served), forall(RequestId, preempted))
 
 
 @rule("KV-11", on=Admit, needs="tables", claims=("watermark",))

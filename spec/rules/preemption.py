@@ -1,9 +1,9 @@
 """PRE: preemption, where a term says it.  PRE-1, 4, 5 and 6 look at whole steps: `trace_rules.py`."""
 
-from ..relation import WAITING, Admit, BeginStep, End, Engine, Give, Preempt, RequestId, Serve, registry
+from ..relation import RUNNING, WAITING, Admit, BeginStep, End, Engine, Give, Preempt, RequestId, Serve, registry
 from ..terms import Bool, forall, implies, ite, least, most
 
-rule, also, invariant = registry.rule, registry.also, registry.invariant
+rule, also, invariant, transition = registry.rule, registry.also, registry.invariant, registry.transition
 
 
 @rule("PRE-2", on=Preempt, claims=("newest_first",))
@@ -78,6 +78,15 @@ def the_displaced_wait(s: Engine) -> Bool:
     return forall(RequestId, lambda r: implies(s.displaced.has(r), s.phase[r] == WAITING))
 
 
+def _is_preempted(s: Engine, t: Engine, r: RequestId) -> Bool:
+    return (s.phase[r] == RUNNING) & (t.phase[r] == WAITING)
+
+
+@transition("PRE-7")
+def the_preempted_are_displaced(s: Engine, t: Engine) -> Bool:
+    return forall(RequestId, lambda r: implies(_is_preempted(s, t, r), t.displaced.has(r)))
+
+
 @rule("PRE-8", on=Serve)
 def recompute_keeps_outputs(s: Engine, e: Serve, t: Engine) -> Bool:
     """Recompute keeps prompt and outputs, and computes each of them once more before the next token is
@@ -96,3 +105,12 @@ def recompute_starts_over(s: Engine, e: Preempt, t: Engine) -> tuple[Bool, ...]:
         t.issued == s.issued.set(e.request, 0),
         t.computed == s.computed.set(e.request, 0),
     )
+
+
+@transition("PRE-8")
+def a_victim_keeps_its_tokens(s: Engine, t: Engine) -> Bool:
+    def keeps(r: RequestId) -> Bool:
+        kept = (t.prompt[r] == s.prompt[r]) & (t.outputs[r] == s.outputs[r])
+        return implies(_is_preempted(s, t, r), kept & (t.issued[r] == 0) & (t.computed[r] == 0))
+
+    return forall(RequestId, keeps)

@@ -429,6 +429,8 @@ def _one_sentence(ctx: click.Context) -> Iterator[None]:
         raise
     except KeyboardInterrupt:
         _stop("interrupted", 130)
+    except FileNotFoundError as error:
+        _stop(f"there is no file {error.filename}", VOID)
     except (ValueError, OSError, RuntimeError) as error:
         if ctx.obj:
             traceback.print_exc()

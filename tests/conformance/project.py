@@ -73,6 +73,8 @@ def _candidates(messages: list[Message], violation: Violation) -> Iterator[list[
         yield project(messages, named)
     if any(m.kind == "observe" for m in messages[:-1]):
         yield [m for m in messages[:-1] if m.kind != "observe"] + messages[-1:]
+    if any(_is_idle(m) for m in messages[:-1]):
+        yield [m for m in messages[:-1] if not _is_idle(m)] + messages[-1:]
     size = len(ids) // 2
     while size >= 1:
         for start in range(0, len(ids), size):
@@ -80,8 +82,13 @@ def _candidates(messages: list[Message], violation: Violation) -> Iterator[list[
             yield project(messages, set(ids) - gone)
         size //= 2
     for place in range(len(messages) - 2, -1, -1):
-        if messages[place].kind in ("observe", "cancel", "notify"):
+        if messages[place].kind in ("observe", "cancel", "notify") or _is_idle(messages[place]):
             yield messages[:place] + messages[place + 1 :]
+
+
+def _is_idle(message: Message) -> bool:
+    """A step that decided nothing."""
+    return message.kind == "step" and not message.answer.request and not message.answer.deltas
 
 
 def project(messages: Sequence[Message], kept: set[str]) -> list[Message]:

@@ -240,16 +240,21 @@ def _statement(rule: str) -> str:
 
 
 def _reason(check: "Check", rule: str, verdict: str) -> str:
-    binding = _rule(rule).binding
+    return f"{rule} {verdict}" + (f": {why}" if (why := _why(check, rule, verdict)) else "")
+
+
+def _why(check: "Check", rule: str, verdict: str) -> str:
+    card, shown = _rule(rule), check.findings.capabilities
     if verdict == "not claimed":
-        return f"not claimed: it binds who claims {' and '.join(binding.claims)}"
-    if verdict == "not observable":
-        shown = check.findings.capabilities
-        needs = binding.needs + (", and deltas in order" if binding.ordered else "")
-        return f"not observable: it needs {needs}, and the scheduler shows {shown.observes if shown else 'nothing'}"
+        return f"it binds who claims {' and '.join(card.binding.claims)}"
     if verdict == "not exercised":
-        return f"not exercised: in {check.findings.runs} runs its precondition never held"
-    return verdict
+        return f"in {check.findings.runs} runs its precondition never held"
+    if verdict != "not observable" or shown is None:
+        return ""
+    if card.form == "snapshot" and not check.findings.snapshots:
+        return "it compares snapshots, and observe() shows none"
+    needs = card.binding.needs + (" and deltas in order" if card.binding.ordered else "")
+    return f"it needs {needs}, and the scheduler shows {shown.observes}"
 
 
 def page(judged: Judged, rule: str, width: int) -> Iterator[str]:

@@ -12,6 +12,7 @@ from schedspec.conformance.driver import Driver
 from schedspec.conformance.scenarios import scenarios
 from schedspec.conformance.script import COMPLETE, STEP, Op, cancel, submit
 from schedspec.reference import make
+from schedspec.reference.faults import FAULTS
 from schedspec.spec.vocabulary import Delta, Header, Message, Outcome, Plan, Receipt, Settings
 
 RANDOM_RUNS = 60
@@ -45,6 +46,11 @@ def _recorded(driver: Driver) -> Run:
 def _random_run(seed: int) -> Run:
     rng = random.Random(seed)
     driver = Driver.start(make, _settings(rng), seed)
+    _drive(driver, rng)
+    return _recorded(driver)
+
+
+def _drive(driver: Driver, rng: random.Random) -> None:
     submitted = 0
     for _ in range(40):
         kind = rng.choices(("submit", "cancel", "repeat", "step", "complete"), (5, 1, 1, 6, 6))[0]
@@ -59,7 +65,6 @@ def _random_run(seed: int) -> Run:
             driver.do(STEP)
         elif kind == "complete":
             driver.do(COMPLETE)
-    return _recorded(driver)
 
 
 def _settings(rng: random.Random) -> Settings:
@@ -281,3 +286,15 @@ _CHANGES: dict[str, Callable[[Message, random.Random, list[str], Settings], list
     "step": _step,
     "complete": _complete,
 }
+
+
+# --- runs of seeded faults -----------------------------------------------------------------------------------
+
+
+def faulty(rule: str, seed: int) -> Run:
+    """A random run of the seeded fault of a rule, up to where the driver stopped."""
+    rng = random.Random(seed)
+    driver = Driver.start(FAULTS[rule], _settings(rng), seed)
+    _drive(driver, rng)
+    driver.drain()
+    return Run(driver.header, tuple(driver.messages))

@@ -1,0 +1,103 @@
+"""The command line as a person meets it: output, files, exit status."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from schedspec.cli import cli
+from schedspec.spec.catalogue import registry
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, list(arguments))
+
+
+def plain(result: Result) -> str:
+    return " ".join(result.output.split())
+
+
+@pytest.fixture(scope="module")
+def fault_report(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
+    folder = tmp_path_factory.mktemp("report")
+    arguments = ["check", "fault:KV-7", "--workload", "none", "--report", str(folder)]
+    return CliRunner().invoke(cli, arguments), folder
+
+
+def test_a_broken_must_is_status_1_with_the_proof(fault_report: tuple[Result, Path]) -> None:
+    result, _ = fault_report
+    assert result.exit_code == 1
+    for word in ("KV-7", "Let", "Then", "However", "✗", "replay-failure"):
+        assert word in result.output
+
+
+def test_the_report_folder_has_all_files(fault_report: tuple[Result, Path]) -> None:
+    _, folder = fault_report
+    names = {path.name for path in (folder / "failures").iterdir()}
+    assert {"KV-7.md", "KV-7.json", "KV-7.jsonl", "KV-7_test.py"} <= names
+    report = json.loads((folder / "report.json").read_text())
+    rule = report["rules"]["KV-7"]
+    assert {"verdict", "level", "needs", "examples", "exercised", "messages"} <= set(rule)
+    assert rule["verdict"] == "fail"
+    assert rule["messages"] <= 20
+    assert set(report["rules"]) == set(registry.rules)
+    assert {"subject", "version", "profile", "seed", "seconds", "mode", "depth"} <= set(report)
+
+
+def test_the_stored_failure_fails_again_and_not_on_the_reference(fault_report: tuple[Result, Path]) -> None:
+    file = str(fault_report[1] / "failures" / "KV-7.json")
+    again = run("replay-failure", file)
+    assert again.exit_code == 1
+    assert "KV-7 still fails" in plain(again)
+    mended = run("replay-failure", file, "--subject", "reference")
+    assert mended.exit_code == 0
+    assert "KV-7 holds in this run now" in plain(mended)
+
+
+def test_the_stored_trace_fails_again(fault_report: tuple[Result, Path], tmp_path: Path) -> None:
+    result = run("trace", str(fault_report[1] / "failures" / "KV-7.jsonl"), "--report", str(tmp_path))
+    assert result.exit_code == 1
+    assert "KV-7" in result.output
+
+
+def test_the_pasted_test_fails(fault_report: tuple[Result, Path], tmp_path: Path) -> None:
+    """It names a built-in subject, which only the command line knows: a test of one's own names module:factory."""
+    text = (fault_report[1] / "failures" / "KV-7_test.py").read_text()
+    text = text.replace("'fault:KV-7'", "'schedspec.reference.faults:LeaksAtCancel'")
+    file = tmp_path / "test_pasted.py"
+    file.write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", str(file)], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 1, done.stdout
+    assert "KV-7" in done.stdout
+    assert "RuleBroken" in done.stdout
+
+
+def test_a_broken_should_is_status_0_and_3_when_strict(tmp_path: Path) -> None:
+    arguments = ["check", "reference", "--workload", "none", "--report", str(tmp_path), "--rule", "LIVE-11", "--json"]
+    assert run(*arguments).exit_code == 0
+    strict = run(*arguments, "--strict")
+    assert strict.exit_code == 3
+    rules = json.loads(strict.output)["rules"]
+    assert rules["LIVE-11"]["verdict"] == "fail"
+
+
+def test_rules_and_explain_speak_of_every_rule() -> None:
+    cards: dict[str, Any] = json.loads(run("rules", "--json").output)
+    assert set(cards) == set(registry.rules)
+    for rule, card in cards.items():
+        shown = run("explain", rule)
+        assert shown.exit_code == 0
+        assert card["statement"].split()[0] in shown.output
+        assert json.loads(run("explain", rule, "--json").output) == card
+
+
+def test_validate_adapter_says_what_it_tried() -> None:
+    good = run("validate-adapter", "reference", "--json")
+    assert good.exit_code == 0
+    assert json.loads(good.output)["ok"] is True
+    assert run("validate-adapter", "schedspec.cli:main").exit_code == 2

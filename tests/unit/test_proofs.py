@@ -1,0 +1,250 @@
+"""The manifest of the proofs against reality, and the provers against questions whose answers are known."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+from click.testing import CliRunner
+
+from schedspec.proofs import manifest, pins, second
+from schedspec.proofs.__main__ import main
+from schedspec.proofs.manifest import Firing, Manifest
+from schedspec.proofs.mutants import conjuncts, mutate
+from schedspec.proofs.obligations import Obligation, Outcome, can_fire, obligations, prove
+from schedspec.proofs.run import by_rule, entry, firings, proof, prove_rule, worst
+from schedspec.proofs.theory import ENGINE, Theory
+from schedspec.spec.registry import Conjunct, Registry
+from schedspec.spec.terms import Bool, Event, Int, Key, Map, Set, State, card, forall
+
+MANIFEST = manifest.read()
+PINNED = ("KV-1", "KV-2", "KV-3", "KV-4", "KV-5", "KV-7", "KV-8", "LIFE-2", "LIFE-3")
+
+
+# --- the manifest --------------------------------------------------------------------------------------------
+
+
+def test_the_manifest_names_what_there_is() -> None:
+    counts = {rule: len(owed) for rule, owed in by_rule(ENGINE).items()}
+    assert {proof.rule: proof.obligations for proof in MANIFEST.proofs} == counts
+    assert [firing.event for firing in MANIFEST.events] == list(ENGINE.registry.events)
+    assert [mutant.conjunct for mutant in MANIFEST.mutants] == [c.name for c in conjuncts(ENGINE.registry)]
+    assert manifest.faults(MANIFEST) == []
+
+
+def test_every_obligation_is_proved() -> None:
+    found = {rule: prove_rule(ENGINE, owed, second=False) for rule, owed in by_rule(ENGINE).items()}
+    assert {rule: worst(outcomes["z3"]) for rule, outcomes in found.items()} == {
+        proof.rule: proof.expected for proof in MANIFEST.proofs
+    }
+
+
+@pytest.mark.parametrize("rule", ["KV-1", "KV-4", "LIFE-3"])
+def test_cvc5_agrees(rule: str) -> None:
+    """`make proofs` asks it about every rule."""
+    found = proof(rule, prove_rule(ENGINE, by_rule(ENGINE, rule)[rule], second=True))
+    expected = next(proof for proof in MANIFEST.proofs if proof.rule == rule)
+    assert evolve(found, seconds=0) == evolve(expected, seconds=0)
+    assert found.tools == ("z3", "cvc5")
+
+
+def test_every_event_can_fire() -> None:
+    assert tuple(firings(ENGINE)) == MANIFEST.events
+    assert {firing.expected for firing in MANIFEST.events} == {"fires"}
+
+
+@pytest.mark.parametrize("rule", ["KV-1", "KV-8", "LIFE-3", "STEP-2", "PRE-8"])
+def test_mutants_are_as_the_manifest_says(rule: str) -> None:
+    """`make proofs` tries them all."""
+    found = [entry(mutate(ENGINE, dropped)) for dropped in conjuncts(ENGINE.registry) if dropped.rule == rule]
+    assert tuple(found) == MANIFEST.only(rule).mutants
+
+
+@pytest.mark.parametrize("rule", PINNED)
+def test_proofs_can_fail(rule: str) -> None:
+    """Some conjunct of the rule is needed by a proof, and some mutant breaks what the rule promises."""
+    assert any(mutant.expected == "refuted" for mutant in MANIFEST.only(rule).mutants)
+    broken = {conjunct.rpartition(".")[0] for mutant in MANIFEST.mutants for conjunct in mutant.breaks}
+    assert rule in broken
+
+
+def test_differences_are_told() -> None:
+    first, *rest = MANIFEST.proofs
+    weaker = evolve(MANIFEST, proofs=(evolve(first, expected="unknown", seconds=9), *rest[1:]))
+    told = manifest.differences(MANIFEST, weaker)
+    assert len(told) == 2
+    assert told[0].startswith(f"the proof of {first.rule}: ")
+    assert told[1] == f"the proof of {rest[0].rule} is in the manifest, but not found"
+    assert manifest.differences(MANIFEST, evolve(MANIFEST, proofs=(evolve(first, seconds=9), *rest))) == []
+    assert manifest.faults(weaker) == [f"the proof of {first.rule}: unknown"]
+    assert manifest.faults(Manifest(events=(Firing(event="Take", expected="never fires"),))) != []
+
+
+def test_the_manifest_is_written_as_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "manifest.toml"
+    manifest.write(MANIFEST, path)
+    assert manifest.read(path) == MANIFEST
+
+
+def test_cards_need_no_solver() -> None:
+    program = (
+        "import sys\nfrom schedspec.proofs import manifest, pins\n"
+        "assert manifest.proved_rules()['KV-1'].startswith('z3 and cvc5: KV-1.')\n"
+        "assert pins.from_proofs()\nassert not {'z3', 'cvc5'} & set(sys.modules)"
+    )
+    source = Path(__file__).parents[2] / "src"
+    subprocess.run([sys.executable, "-c", program], cwd=source, check=True)
+
+
+def test_pins() -> None:
+    table = pins.from_proofs(MANIFEST)
+    dropped = next(m for m in MANIFEST.mutants if m.conjunct == "KV-1.2")
+    assert table["KV-1.2"] == [pins.Pin("proof", invariant, "Take") for invariant in dropped.breaks]
+    assert "STEP-1.1" in pins.unpinned(ENGINE.registry, table)
+    more = pins.joined([table, {"STEP-1.1": [pins.Pin("fault", "overfull", "EndStep")]}])
+    assert "STEP-1.1" not in pins.unpinned(ENGINE.registry, more)
+
+
+# --- known answers -------------------------------------------------------------------------------------------
+
+
+class Item(Key):
+    __slots__ = ()
+
+
+class Store(State):
+    size: Int
+    stock: Set[Item]
+    price: Map[Item, Int]
+    a: Int
+    b: Int
+    c: Int
+
+
+class Add(Event):
+    item: Item
+    price: Int
+
+
+def theory(*, claimed: bool = False, careless: bool = False, impossible: bool = False) -> Theory:
+    """A shop that counts its stock; careless, it counts an item again that it has already."""
+    registry = Registry(Store, {})
+
+    def adds(s: Store, e: Add, t: Store) -> tuple[Bool, ...]:
+        """The size is the number of items."""
+        return (t.stock == s.stock.add(e.item), t.size == s.size + 1)
+
+    def is_new(s: Store, e: Add, t: Store) -> Bool:
+        """Only what is new comes in."""
+        return (s.size == s.size + 1) if impossible else ~s.stock.has(e.item)
+
+    registry.rule("KV-1", on=Add)(adds)
+    registry.invariant("KV-1")(lambda s: s.size == card(s.stock))
+    if not careless:
+        registry.rule("KV-2", on=Add, claims=("watermark",) if claimed else ())(is_new)
+    return Theory(registry, scope={"Item": 2}, initial=())
+
+
+def verdicts(toy: Theory) -> dict[str, str]:
+    return {o.name: prove(toy, o, timeout_ms=1000).verdict for o in obligations(toy.registry)}
+
+
+def test_what_holds_is_proved() -> None:
+    assert verdicts(theory()) == {"KV-1.3 initially": "proved", "KV-1.3 after Add": "proved"}
+
+
+def test_a_missing_guard_is_no_proof() -> None:
+    assert verdicts(theory(careless=True))["KV-1.3 after Add"] != "proved"
+
+
+def test_a_guard_of_a_claim_proves_nothing_without_it() -> None:
+    assert verdicts(theory(claimed=True))["KV-1.3 after Add"] != "proved"
+
+
+def test_an_event_that_cannot_fire_is_noticed() -> None:
+    """Of it everything is proved."""
+    toy = theory(impossible=True)
+    assert set(verdicts(toy).values()) == {"proved"}
+    assert [firing.expected for firing in firings(toy)] == ["never fires"]
+    assert can_fire(theory(), "Add") == "refuted"
+
+
+def test_a_wrong_start_is_no_proof() -> None:
+    toy = evolve(theory(), chosen_initially=frozenset({"size"}))
+    assert verdicts(toy)["KV-1.3 initially"] == "refuted"
+
+
+def test_mutants_of_the_toy() -> None:
+    toy = theory()
+    fates = {c.name: mutate(toy, c) for c in conjuncts(toy.registry)}
+    assert {name: trial.fate for name, trial in fates.items()} == dict.fromkeys(fates, "refuted")
+    example = fates["KV-1.2"].example.splitlines()
+    assert example[0] == "without KV-1.2: size′ = size + 1"
+    assert example[1].startswith("  Add(item=item")
+    assert example[-1] == "  breaks KV-1.3: size = |stock|"
+    assert any("→" in line for line in example[2:-1])
+
+
+@pytest.mark.parametrize("prover", [prove, second.confirm])
+def test_a_timeout_is_unknown(prover: Callable[[Theory, Obligation, int], Outcome]) -> None:
+    """Whether 114 is a sum of three cubes nobody knows."""
+    toy = theory()
+    hard = Conjunct(
+        rule="KV-1",
+        place=9,
+        kind="invariant",
+        term=~(cube(SHOP.a) + cube(SHOP.b) + cube(SHOP.c) == 114),
+        event=None,
+        binding=toy.registry.rules["KV-1"].binding,
+    )
+    outcome = prover(toy, Obligation(hard, "Add"), 300)
+    assert outcome.verdict == "unknown"
+    assert manifest.faults(Manifest((proof("KV-1", {"z3": [outcome]}),))) == ["the proof of KV-1: unknown"]
+
+
+SHOP = Store("state")
+
+
+def cube(x: Int) -> Int:
+    return x * x * x
+
+
+def test_quantified_goals_are_refuted_too() -> None:
+    toy = theory()
+    toy.registry.invariant("KV-1")(lambda s: forall(Item, lambda i: s.price[i] == 0))
+    toy.registry.also("KV-1", on=Add)(lambda s, e, t: t.price == s.price.set(e.item, e.price))
+    assert verdicts(toy)["KV-1.4 after Add"] in ("refuted", "unknown")
+
+
+# --- the command ---------------------------------------------------------------------------------------------
+
+
+def test_the_command_prints_a_table() -> None:
+    run = CliRunner().invoke(main, ["--rule", "KV-8", "--no-cvc5"])
+    assert run.exit_code == 0, run.output
+    assert "KV-8                8  proved" in run.output
+    assert "breaks KV-8.5: ∀ b: granted[b] - returned[b] = refs[b]" in run.output
+
+
+def test_the_command_prints_json() -> None:
+    run = CliRunner().invoke(main, ["--rule", "KV-16", "--no-mutants", "--no-cvc5", "--json"])
+    found = json.loads(run.output)
+    assert run.exit_code == 0
+    assert found["wrong"] == []
+    assert found["proofs"][0]["expected"] == "proved"
+
+
+def test_the_command_fails_when_something_is_not_as_expected(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = MANIFEST.only("KV-16").proofs[0]
+    monkeypatch.setattr(manifest, "read", lambda: Manifest((evolve(first, obligations=99),)))
+    run = CliRunner().invoke(main, ["--rule", "KV-16", "--no-mutants", "--no-cvc5"])
+    assert run.exit_code == 1
+    assert "not as expected: the proof of KV-16" in run.output
+
+
+def test_the_command_refuses_what_makes_no_sense() -> None:
+    assert CliRunner().invoke(main, ["--rule", "KV-99"]).exit_code == 2
+    assert CliRunner().invoke(main, ["--write", "--no-cvc5"]).exit_code == 2

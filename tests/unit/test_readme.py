@@ -1,0 +1,251 @@
+"""What README.md shows is run: its code, its files, its transcripts, and its tables against the vocabulary."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from attrs import fields_dict, frozen
+
+from schedspec.cli import cli
+from schedspec.spec.catalogue import registry
+from schedspec.spec.monitor import Monitor
+from schedspec.spec.protocol import read_plan
+from schedspec.spec.trace import read_trace
+from schedspec.spec.vocabulary import (
+    CLAIMS,
+    DELTAS,
+    REFUSAL_REASONS,
+    Capabilities,
+    Message,
+    Observation,
+    Outcome,
+    Plan,
+    Request,
+    RequestView,
+    Settings,
+)
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+EXAMPLES = ROOT / "tests/conformance/examples"
+
+
+@frozen
+class Block:
+    """A fenced block: its language, its text, and the file that its first line names."""
+
+    language: str
+    text: str
+
+    @property
+    def file(self) -> str:
+        head = self.text.partition("\n")[0]
+        return head.removeprefix("# ") if head.startswith("# ") and head.endswith(".py") else ""
+
+
+BLOCKS = [Block(*found) for found in re.findall(r"^```(\w+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)]
+
+
+def blocks(language: str) -> list[Block]:
+    return [block for block in BLOCKS if block.language == language]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with every Python file of the README in it."""
+    for block in blocks("python"):
+        (tmp_path / block.file).write_text(block.text, encoding="utf-8")
+    return tmp_path
+
+
+def run(folder: Path, *arguments: str, text: str = "") -> "subprocess.CompletedProcess[str]":
+    env = {"PYTHONPATH": str(ROOT / "src"), "COLUMNS": "220", "PATH": "/usr/bin:/bin"}
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=folder, env=env, input=text, capture_output=True, text=True, check=False
+    )
+
+
+# --- code --------------------------------------------------------------------------------------------------
+
+
+def test_every_python_block_is_a_file() -> None:
+    assert [block.file for block in blocks("python") if not block.file] == []
+    assert {"my_scheduler.py", "leaky.py", "test_mine.py", "test_oracle.py"} <= {b.file for b in blocks("python")}
+
+
+def test_the_adapter_is_the_one_that_is_installed() -> None:
+    (shown,) = (block.text for block in blocks("python") if block.file == "my_scheduler.py")
+    installed = (EXAMPLES / "toy_scheduler.py").read_text(encoding="utf-8")
+    assert shown.partition("\n")[2] == installed.split('"""', 2)[2].lstrip("\n")
+
+
+@pytest.mark.parametrize("name", [b.file for b in blocks("python") if not b.file.startswith("test_")])
+def test_scripts_run(folder: Path, name: str) -> None:
+    done = run(folder, name)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name", ["test_mine.py", "test_oracle.py"])
+def test_tests_of_a_good_scheduler_pass(folder: Path, name: str) -> None:
+    done = run(folder, "-m", "pytest", "-q", "-p", "no:cacheprovider", name)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_hypothesis_test_finds_a_planted_fault(folder: Path) -> None:
+    text = (folder / "test_mine.py").read_text(encoding="utf-8")
+    drain = "    run.drain()\n"
+    assert drain in text
+    cancels = '    run.do(STEP)\n    run.do(cancel("r0"))\n'
+    text = text.replace(drain, cancels + drain).replace("import submit", "import STEP, cancel, submit")
+    text = text.replace("from my_scheduler import Scheduler", "from leaky import Leaky as Scheduler")
+    (folder / "test_mine.py").write_text(text, encoding="utf-8")
+    done = run(folder, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_mine.py")
+    assert done.returncode == 1
+    assert "KV-7.1 at message" in done.stdout
+
+
+# --- what is printed ---------------------------------------------------------------------------------------
+
+
+def consoles() -> Iterator[tuple[str, list[str]]]:
+    """(command, what it prints) of every console block."""
+    for block in blocks("console"):
+        command, *lines = block.text.rstrip("\n").split("\n")
+        assert command.startswith("$ ")
+        yield command.removeprefix("$ "), lines
+
+
+def test_validate_adapter_prints_what_is_shown(folder: Path) -> None:
+    (shown,) = (lines for command, lines in consoles() if command.startswith("schedspec validate-adapter"))
+    done = run(folder, "-m", "schedspec", "validate-adapter", "my_scheduler:Scheduler")
+    assert done.returncode == 0
+    assert [line.rstrip() for line in done.stdout.splitlines()] == shown
+
+
+def test_the_failure_is_a_real_one(folder: Path) -> None:
+    (shown,) = (lines for command, lines in consoles() if command == "schedspec check leaky:Leaky")
+    done = run(folder, "-m", "schedspec", "check", "leaky:Leaky", "--workload", "none")
+    printed = [line.rstrip() for line in done.stdout.splitlines()]
+    begin = printed.index(shown[0])
+    assert done.returncode == 1
+    assert printed[begin : begin + len(shown)] == shown
+
+    pasted = run(folder, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_kv_7.py")
+    assert pasted.returncode == 1
+    assert "KV-7.1 at message 3" in pasted.stdout
+    again = run(folder, "-m", "schedspec", "replay-failure", shown[-1].split()[-1])
+    assert again.returncode == 1
+
+
+@pytest.mark.parametrize("command", [command for command, _ in consoles() if command.startswith("schedspec")])
+def test_commands_and_options_exist(command: str) -> None:
+    name, *rest = command.split()[1:]
+    known = {option for parameter in cli.commands[name].params for option in parameter.opts}
+    assert [word for word in rest if word.startswith("--") and word not in known] == []
+
+
+def test_options_in_the_text_exist() -> None:
+    known = {o for command in cli.commands.values() for p in command.params for o in p.opts}
+    known |= {"--pyargs", "--scheduler", "--scheduler-depth", "--scheduler-seed"}
+    known |= {"--any", "--arguments"}  # of somebody's adapter
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", README)) - known == set()
+    assert isinstance(cli, click.Group)
+
+
+# --- transcripts and traces --------------------------------------------------------------------------------
+
+
+def test_the_transcript_is_a_real_one(folder: Path) -> None:
+    (block,) = (block for block in blocks("text") if block.text.startswith("> "))
+    lines = block.text.splitlines()
+    asked = [json.loads(line[2:]) for line in lines if line.startswith("> ")]
+    shown = [json.loads(line[2:]) for line in lines if line.startswith("< ")]
+    questions = "".join(json.dumps(question) + "\n" for question in asked)
+    server = "schedspec.conformance.examples.toy_stdio"
+    assert f"python -m {server} my_scheduler:Scheduler" in README
+    done = run(folder, "-m", server, "my_scheduler:Scheduler", text=questions)
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line) for line in done.stdout.splitlines()] == shown
+    assert {question["method"] for question in asked} == {
+        *("configure", "reset", "submit", "cancel", "notify", "step", "complete", "observe")
+    }
+    assert all(question["schema"] == "schedspec/1" for question in asked)
+
+
+def test_the_trace_is_a_clean_run(folder: Path) -> None:
+    (block,) = blocks("jsonl")
+    (folder / "run.jsonl").write_text(block.text, encoding="utf-8")
+    header, messages = read_trace(folder / "run.jsonl")
+    monitor = Monitor(header)
+    for message in messages:
+        assert monitor.feed(message) == []
+    assert message == Message("end", 50_000_000)
+    assert monitor.live == 0
+    done = run(folder, "-m", "schedspec", "trace", "run.jsonl")
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("block", blocks("json"), ids=lambda block: block.text[:20])
+def test_a_plan_in_json_is_one(block: Block) -> None:
+    plan = read_plan(json.loads(block.text))
+    assert [delta[0] for delta in plan.deltas] == ["gave", "preempted", "took"]
+
+
+# --- tables against the vocabulary -------------------------------------------------------------------------
+
+
+def first_column(heading: str) -> set[str]:
+    """Names in backquotes in the first cells of the tables under a heading."""
+    section = README.partition(f"### {heading}\n")[2]
+    section = re.split(r"^##", section, maxsplit=1, flags=re.MULTILINE)[0]
+    cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("| ")]
+    return {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+
+
+@pytest.mark.parametrize(
+    ("heading", "names"),
+    [
+        ("Settings", set(fields_dict(Settings))),
+        ("Capabilities", set(fields_dict(Capabilities)) | set(CLAIMS)),
+        ("Plans and outcomes", set(fields_dict(Plan))),
+        ("Deltas", set(DELTAS)),
+        ("Snapshots", set(fields_dict(Observation))),
+    ],
+)
+def test_tables_are_complete(heading: str, names: set[str]) -> None:
+    assert first_column(heading) == names
+
+
+@pytest.mark.parametrize("cls", [Request, Outcome, RequestView])
+def test_every_field_is_named(cls: type) -> None:
+    assert [name for name in fields_dict(cls) if name not in README] == []
+
+
+def test_every_reason_and_default_is_named() -> None:
+    assert [reason for reason in REFUSAL_REASONS if f"`{reason}`" not in README] == []
+    for name, default in ((n, a.default) for n, a in fields_dict(Settings).items() if not n.startswith("max_")):
+        shown = f'"{default}"' if isinstance(default, str) else str(default)
+        assert re.search(rf"\| `{name}` \| `?{re.escape(shown)}`? \|", README), name
+
+
+def test_every_rule_that_is_named_exists() -> None:
+    families = "|".join(sorted({rule.family for rule in registry.rules.values()}))
+    assert set(re.findall(rf"\b(?:{families})-\d+\b", README)) <= set(registry.rules)
+
+
+def test_every_claim_names_the_rules_that_it_makes_bind() -> None:
+    section = README.partition("| claim | promise |")[2].partition("\n\n")[0]
+    rows = {line.split("|")[1]: line for line in section.splitlines()[2:]}
+    for conjunct in registry.conjuncts:
+        for claim in conjunct.binding.claims:
+            (row,) = (row for cell, row in rows.items() if f"`{claim}`" in cell)
+            assert conjunct.rule in row
+    for rule in registry.rules.values():
+        for claim in rule.binding.claims:
+            (row,) = (row for cell, row in rows.items() if f"`{claim}`" in cell)
+            assert rule.id in row
