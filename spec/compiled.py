@@ -92,17 +92,12 @@ class Program:
         return World(self.registry.state, len(self.registry.conjuncts))
 
 
-def compile_program(
-    registry: Registry, active: Callable[[Conjunct], bool] = lambda conjunct: True, dropped: str | None = None
-) -> Program:
-    """The guards that are active, and all effects; `dropped` leaves one conjunct out (to see what pins it)."""
+def compile_program(registry: Registry, active: Callable[[Conjunct], bool] = lambda conjunct: True) -> Program:
+    """The guards that are active, and all effects."""
     numbers = {c.name: n for n, c in enumerate(registry.conjuncts)}
 
     def function(event: str, columns: bool) -> Callable[..., None]:
-        guards = [c for c in registry.guards(event) if active(c) and c.name != dropped]
-        effects = [c for c in registry.effects(event).values() if c.name != dropped]
-        source = _Function(registry, event, guards, effects, numbers, columns).source()
-        return _defined(f"{'many' if columns else 'one'}_{event}", source)
+        return _event_function(registry, event, columns, active)
 
     def invariant(name: str) -> Callable[..., Any]:
         term = settled(registry.conjuncts[numbers[name]].term, {})
@@ -115,6 +110,35 @@ def compile_program(
         _OnDemand(lambda event: function(event, columns=True)),
         _OnDemand(invariant),
     )
+
+
+def without(program: Program, dropped: str) -> Program:
+    """The same program with one conjunct left out (to see what pins it); only its event is compiled anew."""
+    registry = program.registry
+    conjunct = next(c for c in registry.conjuncts if c.name == dropped)
+    active = program.active - {dropped}
+
+    def function(event: str, columns: bool) -> Callable[..., None]:
+        if event != conjunct.event:
+            return program.many[event] if columns else program.one[event]
+        return _event_function(registry, event, columns, lambda c: c.name in active, dropped)
+
+    return attrs.evolve(
+        program,
+        active=active,
+        one=_OnDemand(lambda event: function(event, columns=False)),
+        many=_OnDemand(lambda event: function(event, columns=True)),
+    )
+
+
+def _event_function(
+    registry: Registry, event: str, columns: bool, active: Callable[[Conjunct], bool], dropped: str | None = None
+) -> Callable[..., None]:
+    numbers = {c.name: n for n, c in enumerate(registry.conjuncts)}
+    guards = [c for c in registry.guards(event) if active(c) and c.name != dropped]
+    effects = [c for c in registry.effects(event).values() if c.name != dropped]
+    source = _Function(registry, event, guards, effects, numbers, columns).source()
+    return _defined(f"{'many' if columns else 'one'}_{event}", source)
 
 
 class _OnDemand(dict[str, Callable[..., Any]]):

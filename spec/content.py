@@ -57,7 +57,8 @@ class ContentShadow:
                     unread.append(row)
             digests.append(identity)
         if self.rewritten and self.order == "writes_first":
-            unread = list(range(len(digests)))
+            doubted = {row for row, track in enumerate(step.tracks) if not track.last_content}
+            unread = sorted(doubted.union(unread))
         for row in unread:
             digests[row] = self._read(step, row, bad)
         return digests, bad
@@ -70,11 +71,11 @@ class ContentShadow:
     def _append(self, track: Track, start: int) -> int | None:
         """Most entries write one position behind what the last block holds of their own prefix: if all before it is
         verified, so is that.  The identity of the prefix then; None where nothing was done."""
-        place, offset = divmod(start, self.block_size)
-        if place != track.verified_blocks or place >= len(track.table) or not 0 < offset < self.block_size - 1:
+        content, ids = track.last_content, track.ids
+        offset = start - track.verified_blocks * self.block_size
+        if not 0 < offset < self.block_size - 1 or len(content) != offset:
             return None
-        content = self.blocks.get(track.table[place], ())
-        if len(content) != offset or content[-1] != track.id_at(start - 1):
+        if len(ids) < start or content[-1] != ids[start - 1]:
             return None
         identity = track.id_at(start)
         content.append(identity)
@@ -117,14 +118,16 @@ class ContentShadow:
         full = end // size
         current = track not in step.departed
         first = min(track.verified_blocks, full) if current else 0
+        content: Content = []
         for place in range(first, full + (end % size > 0)):
             upto = min(size, end - place * size)
-            content = self.blocks.get(table[place], ()) if place < len(table) else ()
+            content = self.blocks.get(table[place], []) if place < len(table) else []
             if len(content) < upto or content[upto - 1] != track.id_at(place * size + upto - 1):
                 bad.append(self._bad_read(row, track, table, place, upto))
                 return hash((end, *(identity for block in table for identity in self.blocks.get(block, ())[-1:])))
         if current and track.table is table:
-            track.verified_blocks = full
+            track.verified_blocks = min(full, len(track.ids) // size)  # not yet what nobody delivered
+            track.last_content = content if end % size and track.verified_blocks == full else []
         return track.id_at(end - 1)
 
     def _bad_read(self, row: int, track: Track, table: list[int], place: int, upto: int) -> BadRead:

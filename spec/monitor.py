@@ -15,12 +15,13 @@ from typing import Any
 from attrs import Factory, define
 
 from . import rules
-from .compiled import Program, World, compile_program, state_reads
+from .compiled import Program, World, compile_program, state_reads, without
 from .content import BadRead, ContentShadow
 from .printed import printed
 from .protocol import ProtocolError
 from .registry import Binding, Conjunct, Registry
 from .relation import CANCELLED, EXPIRED, FAILED, FINISHED, PHASES, WAITING, registry
+from .rules.base import TraceRule
 from .rules.steps import wanted_blocks
 from .snapshots import compare
 from .terms import walk
@@ -48,6 +49,10 @@ assert rules  # importing them fills the registry
 PRIORITY_WEIGHT = 1 << 40
 """Above any arrival or admission number, so that (priority, number) is one integer."""
 
+MOST_VIOLATIONS = 1_000
+"""The latest are kept: a SHOULD may break at every step of a long trace."""
+
+_HOOKS = [name for name in vars(TraceRule) if name.startswith("on_")]
 _ENDS = {"finished": FINISHED, "failed": FAILED, "cancelled": CANCELLED, "expired": EXPIRED}
 _CANONICAL = {"delivered": 0, "indexed": 1, "preempted": 2, "unindexed": 3, "took": 4, "shared": 4, "admitted": 5}
 
@@ -120,6 +125,7 @@ class Monitor:
         self._admissions = 0
         self._retired: deque[Track] = deque()
         self._touched: dict[str, None] = {}
+        self._looked_up: tuple[Sequence[str], list[Track | None]] = ((), [])
         self._expected: dict[str, int] = {}
         self._found: list[Violation] = []
         self._reads: dict[str, Any] = {}
@@ -128,6 +134,7 @@ class Monitor:
         order = header.capabilities.executor_order
         self.shadow = ContentShadow(self.settings.block_size, order, self._holders) if wanted else None
         self.rules = [make() for rule, make in registry.monitors.items() if hasattr(make, "active") and self.binds(rule)]
+        self._listeners = {hook: [rule for rule in self.rules if _listens(rule, hook)] for hook in _HOOKS}
 
     # --- asking ------------------------------------------------------------------------------------------
 
@@ -142,6 +149,7 @@ class Monitor:
         self.now_ns = message.now_ns
         _FEEDS[message.kind](self, message)
         self.violations += self._found
+        del self.violations[:-MOST_VIOLATIONS]
         return self._found
 
     def shows(self, level: str) -> bool:
@@ -215,10 +223,10 @@ class Monitor:
         self._register(track)
         self.live += 1
         self.waiting += 1
-        for rule in self.rules:
-            rule.on_accept(self, track)
+        self._tell("on_accept", track)
 
     def _register(self, track: Track) -> None:
+        self._looked_up = ((), [])
         self.tracks[track.id] = track
         self.world.RequestId[track.id].prefix = BlockPrefixes(track, self.settings.block_size)
 
@@ -261,20 +269,27 @@ class Monitor:
         self.last_step = max(self.last_step, plan.step)
         view.budget_left = self.settings.token_budget - self.world.prefill - self.world.decode
         self._fire("EndStep", plan.step)
-        for rule in self.rules:
-            rule.on_step(self, view)
+        self._tell("on_step", view)
         self._end_call()
 
     def _planned(self, plan: Plan) -> list[Track]:
         """The tracks of a plan's entries; a plan that names strangers or the dead breaks the protocol."""
-        tracks = list(map(self.tracks.get, plan.request))
-        for request, track in zip(plan.request, tracks, strict=True):
-            if track is None:
-                raise ProtocolError("step", "plan.request", request, "was never submitted, or was refused long ago")
-            if track.ended:
+        tracks = self._tracks_of(plan.request)
+        if None in tracks:
+            unknown = plan.request[tracks.index(None)]
+            raise ProtocolError("step", "plan.request", unknown, "was never submitted, or was refused long ago")
+        for track in tracks:
+            if track.ended:  # type: ignore[union-attr]
                 problem = "has ended: the plan must not name it any more"
-                raise ProtocolError("step", "plan.request", request, problem, rule="STEP-5")
+                raise ProtocolError("step", "plan.request", track.id, problem, rule="STEP-5")  # type: ignore[union-attr]
         return tracks  # type: ignore[return-value]
+
+    def _tracks_of(self, requests: Sequence[str]) -> list[Track | None]:
+        """Most often the same requests as the last time: then nobody is looked up again."""
+        column = tuple(requests)
+        if column != self._looked_up[0]:
+            self._looked_up = column, list(map(self.tracks.get, column))
+        return self._looked_up[1]
 
     def _complete(self, message: Message) -> None:
         outcome: Outcome = message.given
@@ -290,11 +305,9 @@ class Monitor:
             self._check_reads(outcome.step)
             self._settle(self.in_flight.pop(outcome.step), outcome)
         self._apply("complete", message.answer)
-        for rule in self.rules:
-            rule.on_complete(self, message.answer)
+        self._tell("on_complete", message.answer)
         self._fire("EndComplete", outcome.step, repeated, len(message.answer))
         self._end_call()
-        self._forget()
 
     def _settle(self, flight: InFlight, outcome: Outcome) -> None:
         """Results of entries that still stand count; those of requests that left since are spare or late."""
@@ -335,12 +348,10 @@ class Monitor:
     def _observe(self, message: Message) -> None:
         observation: Observation = message.answer
         compare(self, observation)
-        for rule in self.rules:
-            rule.on_observe(self, observation)
+        self._tell("on_observe", observation)
 
     def _end(self, message: Message) -> None:
-        for rule in self.rules:
-            rule.on_end(self)
+        self._tell("on_end")
 
     # --- deltas ------------------------------------------------------------------------------------------
 
@@ -414,8 +425,7 @@ class Monitor:
         self.waiting += 1
         if self.view is not None:
             self.view.victims.append(victim)
-        for rule in self.rules:
-            rule.on_wait(self, track)
+        self._tell("on_wait", track)
 
     def _ended(self, track: Track, delta: Delta) -> None:
         was_waiting = self.world.RequestId[track.id].phase == WAITING
@@ -427,12 +437,11 @@ class Monitor:
             return
         self.live -= 1
         self.waiting -= was_waiting
-        for rule in self.rules:
-            rule.on_ended(self, track)
+        self._tell("on_ended", track)
         self._retire(track)
 
     def _delivered(self, requests: Sequence[str], tokens: Sequence[int]) -> None:
-        tracks = list(map(self.tracks.get, requests))
+        tracks = self._tracks_of(requests)
         if None in tracks:
             unknown = requests[tracks.index(None)]
             raise ProtocolError("complete", "deltas.delivered", unknown, "is a request that was never submitted")
@@ -440,6 +449,10 @@ class Monitor:
         self._fire_many("Deliver", requests, tokens, expected)
         for track, token in zip(tracks, tokens, strict=True):
             track.tokens.append(token)  # type: ignore[union-attr]
+
+    def _tell(self, hook: str, *facts: Any) -> None:
+        for rule in self._listeners[hook]:
+            getattr(rule, hook)(self, *facts)
 
     # --- parts -------------------------------------------------------------------------------------------
 
@@ -505,6 +518,8 @@ class Monitor:
         self._touched.clear()
         self._fire("EndCall", self.now_ns)
         self.view = None
+        if len(self._retired) > self.horizon:
+            self._forget()
 
     def _run(self, flight: InFlight) -> tuple[list[int], list[BadRead]]:
         if self.shadow is None:
@@ -593,6 +608,7 @@ class Monitor:
     def _retire(self, track: Track) -> None:
         track.ended = True
         self._depart(track)
+        track.pack()
         track.ended_in_step = self.last_step
         self._retired.append(track)
 
@@ -601,6 +617,7 @@ class Monitor:
         oldest = min(self.in_flight, default=self.last_step + 1)
         while len(self._retired) > self.horizon and self._retired[0].ended_in_step < oldest:
             track = self._retired.popleft()
+            self._looked_up = ((), [])
             self.tracks.pop(track.id, None)
             self.world.RequestId.pop(track.id, None)
 
@@ -645,13 +662,19 @@ class _Key:
 
 @cache
 def _program(key: _Key, dropped: str | None) -> Program:
+    if dropped is not None:
+        return without(_program(key, None), dropped)
     capabilities = Capabilities(observes=key.observes, ordered=key.ordered, claims=key.claims)  # type: ignore[arg-type]
 
     def active(conjunct: Conjunct) -> bool:
         binding: Binding = conjunct.binding
         return binding.missing(capabilities) is None
 
-    return compile_program(registry, active, dropped)
+    return compile_program(registry, active)
+
+
+def _listens(rule: TraceRule, hook: str) -> bool:
+    return getattr(type(rule), hook) is not getattr(TraceRule, hook)
 
 
 @cache

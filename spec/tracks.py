@@ -1,6 +1,8 @@
 """What the monitor remembers of one request beside the relation: its tokens, prefix identities and table."""
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import MutableSequence, Sequence
+from contextlib import suppress
 
 from attrs import Factory, define
 
@@ -18,20 +20,21 @@ def chained(parent: int, token: int) -> int:
 class Track:
     """`ids[p]` identifies the prefix that ends with position p; `table` is replaced, never cut, when blocks go
     back, so that a step in flight keeps the one that it was planned with.  `epoch` counts departures from the running
-    set.  Its first `verified_blocks` hold its own prefix, and it has been checked
-    that it may write to the block that ends before `writable_tokens`."""
+    set.  Its first `verified_blocks` hold its own prefix, with `last_content` in the block after them; and it has
+    been checked that it may write to the block that ends before `writable_tokens`."""
 
     id: str
     priority: int
     arrival: int
     limit_tokens: int
-    tokens: list[int]
-    ids: list[int] = Factory(list)
+    tokens: MutableSequence[int]
+    ids: MutableSequence[int] = Factory(list)
     table: list[int] = Factory(list)
     epoch: int = 0
     ended: bool = False
     ended_in_step: int = 0
     verified_blocks: int = 0
+    last_content: list[int] = Factory(list)
     writable_tokens: int = 0
 
     @classmethod
@@ -46,24 +49,32 @@ class Track:
             at = len(ids)
             if at >= len(tokens):
                 return chained(ROOT - 1, hash((self.arrival, position)))
-            ids.append(chained(ids[-1] if ids else ROOT, tokens[at]))
+            ids.append(hash((ids[-1] if ids else ROOT, tokens[at])))
         return ids[position]
 
-    def ids_of(self, start: int, stop: int) -> list[int]:
+    def ids_of(self, start: int, stop: int) -> Sequence[int]:
         """Identities of a range of positions."""
         self.id_at(stop - 1)
         if stop <= len(self.ids):
             return self.ids[start:stop]
         return [self.id_at(position) for position in range(start, stop)]
 
+    def pack(self) -> None:
+        """It ended: what is kept in case that it is named again takes little room."""
+        with suppress(OverflowError):  # a subject may have its own idea of a token
+            self.tokens = array("q", self.tokens)
+        self.ids = array("q", self.ids)
+
     def doubt(self, block: int) -> None:
         """Somebody wrote to the block: it and what comes after it have to be verified again."""
         place = self.table.index(block) if block in self.table else 0
         self.verified_blocks = min(self.verified_blocks, place)
+        self.last_content = []
 
     def replace_table(self, table: list[int]) -> None:
         self.table = table
         self.verified_blocks = self.writable_tokens = 0
+        self.last_content = []
 
 
 class BlockPrefixes:
@@ -77,6 +88,9 @@ class BlockPrefixes:
 
     def __getitem__(self, base: int) -> int:
         return self.track.id_at(base + self.block_size - 1)
+
+    def __repr__(self) -> str:
+        return f"prefixes of {self.track.id}"
 
 
 @define(eq=False)

@@ -93,23 +93,38 @@ class Idleness(TraceRule):
 
     def __init__(self) -> None:
         self.queue: list[tuple[int, str]] = []
+        self.idle_steps = 0
+
+    def patience(self, m: "Monitor") -> int:
+        """Steps in a row that may stay idle."""
+        return 0
 
     def rank(self, m: "Monitor", track: "Track") -> int:
         raise NotImplementedError
 
     def on_accept(self, m: "Monitor", track: "Track") -> None:
         heapq.heappush(self.queue, (self.rank(m, track), track.id))
+        if len(self.queue) > 2 * m.waiting + 64:  # where no step is ever idle nobody looks at the queue
+            waiting = {request for _, request in self.queue if self.waits(m, request)}
+            self.queue = sorted((self.rank(m, m.tracks[request]), request) for request in waiting)
 
     on_wait = on_accept
 
     def first(self, m: "Monitor") -> "Track | None":
         """The waiting request of least rank; entries of those who wait no longer are dropped on the way."""
         while self.queue:
-            track = m.tracks.get(self.queue[0][1])
-            if track is not None and not track.ended and record(m, track.id).phase == WAITING:
-                return track
-            heapq.heappop(self.queue)
+            rank, request = self.queue[0]
+            if not self.waits(m, request):
+                heapq.heappop(self.queue)
+            elif rank != (now := self.rank(m, m.tracks[request])):
+                heapq.heapreplace(self.queue, (now, request))
+            else:
+                return m.tracks[request]
         return None
+
+    @staticmethod
+    def waits(m: "Monitor", request: str) -> bool:
+        return request in m.tracks and record(m, request).phase == WAITING
 
     def on_step(self, m: "Monitor", view: "StepView") -> None:
         if view.budget_left < 1 or len(m.world.running) >= m.settings.seats or view.victims or m.is_broken:
@@ -118,7 +133,8 @@ class Idleness(TraceRule):
         if track is None:
             return
         m.count(self.rule)
-        if self.fits(m, view, track):
+        self.idle_steps = self.idle_steps + 1 if self.fits(m, view, track) else 0
+        if self.idle_steps > self.patience(m):
             self.complain(m, view, track)
 
     def fits(self, m: "Monitor", view: "StepView", track: "Track") -> bool:
@@ -155,6 +171,9 @@ class NoUndeclaredIdleness(Idleness):
     """
 
     rule = "LIVE-8"
+
+    def patience(self, m: "Monitor") -> int:
+        return m.capabilities.admission_period_steps - 1
 
     def rank(self, m: "Monitor", track: "Track") -> int:
         return int(record(m, track.id).place)

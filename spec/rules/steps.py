@@ -30,9 +30,8 @@ class NobodyIsLeftOut(TraceRule):
         m.count("STEP-8")
         if len(running) == len(view.plan.request):
             return
-        for request in running:
-            r = record(m, request)
-            if r.served_in != m.world.step and self._could_run(m, r):
+        for request in sorted(running.difference(view.plan.request)):
+            if self._could_run(m, record(m, request)):
                 says = "a running request with its blocks in hand is in every step that has budget left"
                 m.fail("STEP-8", "left_out", says, request=request, budget_left=view.budget_left)
 
@@ -127,17 +126,17 @@ class NobodyEarlierForSomebodyLater(TraceRule):
             return
         m.count("PRE-5")
         fresh = {track.id for track in view.admitted}
-        kept = [request for request in m.world.running if request not in fresh]
+        kept = sorted(request for request in m.world.running if request not in fresh)
+        latest: dict[int, int] = {}
+        for request in kept:
+            priority = m.tracks[request].priority
+            latest[priority] = max(latest.get(priority, 0), record(m, request).victim_key)
         for victim in view.victims:
-            earlier = record(m, victim.track.id).victim_key
-            later = [
-                request
-                for request in kept
-                if record(m, request).victim_key > earlier and m.tracks[request].priority == victim.track.priority
-            ]
-            if later:
+            priority, earlier = victim.track.priority, record(m, victim.track.id).victim_key
+            if latest.get(priority, 0) > earlier:
                 says = "nobody admitted earlier is preempted to keep somebody admitted later"
-                m.fail("PRE-5", "earlier", says, victim=victim.track.id, kept=min(later))
+                later = (r for r in kept if record(m, r).victim_key > earlier and m.tracks[r].priority == priority)
+                m.fail("PRE-5", "earlier", says, victim=victim.track.id, kept=next(later))
 
 
 @monitor("PRE-6", evidence="exhausted", bugs=("B24",))

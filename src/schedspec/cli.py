@@ -42,7 +42,7 @@ def main() -> None:
 
 @cli.command()
 @click.argument("subject")
-@click.option("--depth", type=click.Choice(["quick", "standard", "soak"]), default="quick", show_default=True)
+@click.option("--depth", type=click.Choice(["smoke", "quick", "standard", "soak"]), default="quick", show_default=True)
 @click.option("--seconds", type=click.FloatRange(min=1), default=600, help="How long a soak takes.", show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--workload", help="KIND:FILE, such as azure:trace.csv; 'none' for none. Default: azure, if it is at hand.")
@@ -149,10 +149,11 @@ def _verdicts(findings: Any) -> Table:
     from .conformance.check import results
 
     colours = {"pass": "green", "fail": "bold red", "void": "bold red", "unknown": "yellow", "not exercised": "yellow"}
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column, justify in (("rule", "left"), ("verdict", "left"), ("exercised", "right"), ("statement", "left")):
-        width = None if column == "statement" else 16 if column == "verdict" else 9
-        table.add_column(column, justify=justify, no_wrap=True, min_width=width)  # type: ignore[arg-type]
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
+    table.add_column("rule", width=8)
+    table.add_column("verdict", width=15)
+    table.add_column("exercised", width=9, justify="right")
+    table.add_column("statement", ratio=1, no_wrap=True, overflow="ellipsis")
     for rule, result in results(findings).items():
         colour = "yellow" if result.verdict == "fail" and result.level == "SHOULD" else colours.get(result.verdict, "dim")
         verdict = f"{result.verdict} ({result.level})" if result.level == "SHOULD" else result.verdict

@@ -27,22 +27,26 @@ from .script import Script, with_setting
 from .shrink import Shrinker, Target, script_size
 
 MOST_FAULTS = 3
+INTERRUPTED = 130
 EXAMPLES_PER_ROUND = 25
 MOST_RERUN_SCRIPTS = 16
 
 
 @frozen(kw_only=True)
 class Depth:
-    """How long each stage may take, in seconds; the search stops earlier when `examples` are through."""
+    """How long each stage may take, in seconds; the search stops earlier when `examples` are through.  `reruns`: the
+    DET rules are judged, which takes two more processes."""
 
     name: str
     search_s: float
     workload_s: float
     shrink_s: float
     examples: int
+    reruns: bool = True
 
 
 DEPTHS = {
+    "smoke": Depth(name="smoke", search_s=0.3, workload_s=0.0, shrink_s=0.3, examples=25, reruns=False),
     "quick": Depth(name="quick", search_s=3.0, workload_s=1.5, shrink_s=2.0, examples=400),
     "standard": Depth(name="standard", search_s=60.0, workload_s=20.0, shrink_s=10.0, examples=6_000),
 }
@@ -211,7 +215,7 @@ class Check:
         self.progress("search", 1.0, f"{done} examples")
 
     def _replay_workload(self) -> None:
-        if self.workload is None or self._enough():
+        if self.workload is None or not self.depth.workload_s or self._enough():
             return
         name = f"{self.workload.kind}:{self.workload.path.name}"
         driver = negotiated(self.start, SETTINGS, self.findings.refused_settings)
@@ -234,7 +238,7 @@ class Check:
         self.progress("workload", 1.0, f"{name}, {replayed.requests} requests")
 
     def _determinism(self) -> None:
-        if self._enough() or not self._scripts:
+        if self._enough() or not self._scripts or not self.depth.reruns:
             return
         scripts = sorted(self._scripts, key=script_size, reverse=True)[:MOST_RERUN_SCRIPTS]
         self.progress("determinism", 0.0, f"{len(scripts)} runs again")
@@ -387,19 +391,23 @@ def _verdict(findings: Findings, rule: Rule) -> Verdict:
         if rule.form == "snapshot" and not findings.snapshots:
             return "not observable"
         return "unknown" if findings.interrupted else "not exercised"
-    if findings.faults or findings.interrupted or rule.form == "run":
+    if findings.faults or findings.interrupted:
         return "void" if findings.faults else "unknown"
+    if rule.form == "run":
+        return "not exercised"
     missing = findings.missing.get(rule.id, {"not claimed"})
     return "not observable" if "not observable" in missing else "not claimed"
 
 
 def exit_status(findings: Findings, *, strict: bool = False) -> int:
-    """2 void, 1 a MUST is broken, 3 (strict) a SHOULD is broken or a rule was not exercised, else 0."""
+    """2 void, 1 a MUST is broken, 130 interrupted, 3 (strict) a SHOULD is broken or a rule not exercised, else 0."""
     if findings.faults:
         return 2
     broken = findings.broken
     if any(registry.rules[rule].level == "MUST" for rule in broken):
         return 1
+    if findings.interrupted:
+        return INTERRUPTED
     open_verdicts = {result.verdict for result in results(findings).values()} & {"not exercised", "unknown"}
     return 3 if strict and (broken or open_verdicts) else 0
 

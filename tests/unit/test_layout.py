@@ -103,7 +103,7 @@ def test_wheel_and_sdist_hold_every_file(tmp_path: Path) -> None:
         f"schedspec/{name}/{path.relative_to(ROOT / folder).as_posix()}"
         for name, folder in FOLDERS.items()
         for path in (ROOT / folder).rglob("*")
-        if path.suffix in {".py", ".json", ".jsonl", ".md", ".toml", ".v"}
+        if path.suffix in {".py", ".c", ".json", ".jsonl", ".md", ".toml", ".v"}
     }
     expected |= {"schedspec/__init__.py", "schedspec/__main__.py", "schedspec/cli.py", "schedspec/py.typed"}
     assert {f"schedspec/{name}/__init__.py" for name in FOLDERS} <= expected

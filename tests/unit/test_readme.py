@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import click
 import pytest
@@ -29,9 +30,12 @@ from schedspec.spec.vocabulary import (
     RequestView,
     Settings,
 )
+from schedspec.spec.workloads import WorkloadError, parse_workload
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+SPEC = (ROOT / "spec/README.md").read_text(encoding="utf-8")
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 EXAMPLES = ROOT / "tests/conformance/examples"
 
 
@@ -48,11 +52,9 @@ class Block:
         return head.removeprefix("# ") if head.startswith("# ") and head.endswith(".py") else ""
 
 
-BLOCKS = [Block(*found) for found in re.findall(r"^```(\w+)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)]
-
-
-def blocks(language: str) -> list[Block]:
-    return [block for block in BLOCKS if block.language == language]
+def blocks(language: str, page: str = README) -> list[Block]:
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    return [Block(*pair) for pair in found if pair[0] == language]
 
 
 @pytest.fixture
@@ -177,15 +179,20 @@ def test_the_transcript_is_a_real_one(folder: Path) -> None:
     assert all(question["schema"] == "schedspec/1" for question in asked)
 
 
-def test_the_trace_is_a_clean_run(folder: Path) -> None:
-    (block,) = blocks("jsonl")
+@pytest.mark.parametrize("page", [README, SPEC], ids=["README", "spec/README"])
+def test_traces_are_clean_runs(folder: Path, page: str) -> None:
+    (block,) = blocks("jsonl", page)
     (folder / "run.jsonl").write_text(block.text, encoding="utf-8")
     header, messages = read_trace(folder / "run.jsonl")
     monitor = Monitor(header)
+    kinds = []
     for message in messages:
         assert monitor.feed(message) == []
-    assert message == Message("end", 50_000_000)
+        kinds.append(message.kind)
+    assert kinds[-1] == "end"
     assert monitor.live == 0
+    if page is SPEC:
+        assert set(kinds) == set(get_args(get_type_hints(Message)["kind"]))
     done = run(folder, "-m", "schedspec", "trace", "run.jsonl")
     assert done.returncode == 0, done.stdout
 
@@ -233,6 +240,14 @@ def test_every_reason_and_default_is_named() -> None:
         assert re.search(rf"\| `{name}` \| `?{re.escape(shown)}`? \|", README), name
 
 
+def test_every_workload_is_named() -> None:
+    with pytest.raises(WorkloadError) as error:
+        parse_workload("-")
+    kinds = str(error.value).rpartition("known are ")[2].split(", ")
+    assert len(kinds) > 1
+    assert [kind for kind in kinds if f"{kind}:FILE" not in README] == []
+
+
 def test_every_rule_that_is_named_exists() -> None:
     families = "|".join(sorted({rule.family for rule in registry.rules.values()}))
     assert set(re.findall(rf"\b(?:{families})-\d+\b", README)) <= set(registry.rules)
@@ -249,3 +264,25 @@ def test_every_claim_names_the_rules_that_it_makes_bind() -> None:
         for claim in rule.binding.claims:
             (row,) = (row for cell, row in rows.items() if f"`{claim}`" in cell)
             assert rule.id in row
+
+
+# --- the other pages ---------------------------------------------------------------------------------------
+
+
+def test_the_rule_in_the_spec_is_a_real_one() -> None:
+    (block,) = blocks("python", SPEC)
+    parts = re.split(r"\n\n\n", block.text.strip())
+    rules = (ROOT / "spec/rules/composition.py").read_text(encoding="utf-8")
+    assert [part for part in parts if part not in rules] == []
+
+
+def test_every_event_is_named_in_the_spec() -> None:
+    assert [event for event in registry.events if f"`{event}`" not in SPEC] == []
+
+
+@pytest.mark.parametrize("page", [README, SPEC, CONTRIBUTING], ids=["README", "spec/README", "CONTRIBUTING"])
+def test_files_that_are_named_exist(page: str) -> None:
+    """Paths in backquotes with a folder in front; reports and what a reader makes are not ours."""
+    named = set(re.findall(r"`((?:spec|reference|proofs|src|tests|optimized|rules)/[\w./-]*)`", page))
+    assert named
+    assert [path for path in sorted(named) if not any((ROOT / top / path).exists() for top in ("", "spec"))] == []
