@@ -591,7 +591,16 @@ class StopsAtABlockedHead(WithOtherSettings):
         return evolve(settings, at_blocked_head="break")
 
 
-# --- ADMIT, OBS, DET ---------------------------------------------------------------------------------------
+# --- LANE, ADMIT, OBS, DET ---------------------------------------------------------------------------------------
+
+
+@fault("LANE-4")
+class LastInFirstOut(Scheduler):
+    """The queue is a stack."""
+
+    def submit(self, request: Request, now_ns: int) -> Receipt:
+        self.state.arrivals -= 2  # counts backwards
+        return super().submit(request, now_ns)
 
 
 class AcceptsAnyway(Scheduler):

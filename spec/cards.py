@@ -24,7 +24,7 @@ def card(rule: Rule, proved: Mapping[str, str]) -> dict[str, Any]:
         "needs": rule.binding.needs,
         "ordered": rule.binding.ordered,
         "claims": list(rule.binding.claims),
-        "evidence": rule.evidence,
+        "evidence": "proved" if rule.id in proved else "tested",
         "bugs": list(rule.bugs),
         "formal": [
             {

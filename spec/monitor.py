@@ -121,6 +121,8 @@ class Monitor:
         self.live = 0
         self.waiting = 0
         self.view: StepView | None = None
+        self.shown_requests = False
+        self.shown_ref_counts = False
         self._arrivals = 0
         self._admissions = 0
         self._retired: deque[Track] = deque()
@@ -159,7 +161,7 @@ class Monitor:
         return claim in self.capabilities.claims
 
     def binds(self, rule: str) -> bool:
-        return registry.rules[rule].binding.missing(self.capabilities) is None
+        return registry.missing(rule, self.capabilities) is None
 
     def exercised(self) -> dict[str, int]:
         """Rule -> how often its precondition held."""
@@ -241,6 +243,7 @@ class Monitor:
             track = Track.of(request, self._arrivals)
             self._register(track)
             self._retire(track)
+            self._forget()
 
     def _cancel(self, message: Message) -> None:
         self._apply("cancel", message.answer)
@@ -255,6 +258,8 @@ class Monitor:
 
     def _step(self, message: Message) -> None:
         plan: Plan = message.answer
+        if plan.step < 1:
+            raise ProtocolError("step", "step", plan.step, "steps are numbered from 1")
         tracks = self._planned(plan)
         view = self.view = StepView(plan, self._available(), not self.in_flight)
         self._fire("BeginStep", plan.step)
@@ -308,6 +313,7 @@ class Monitor:
         self._tell("on_complete", message.answer)
         self._fire("EndComplete", outcome.step, repeated, len(message.answer))
         self._end_call()
+        self._forget()
 
     def _settle(self, flight: InFlight, outcome: Outcome) -> None:
         """Results of entries that still stand count; those of requests that left since are spare or late."""
@@ -413,6 +419,8 @@ class Monitor:
         self.waiting -= 1
         if self.view is not None:
             self.view.admitted.append(track)
+        for rule in self.rules:
+            rule.on_admit(self, track)
 
     def _preempted(self, track: Track, delta: Delta) -> None:
         record = self.world.RequestId[track.id]
@@ -518,8 +526,6 @@ class Monitor:
         self._touched.clear()
         self._fire("EndCall", self.now_ns)
         self.view = None
-        if len(self._retired) > self.horizon:
-            self._forget()
 
     def _run(self, flight: InFlight) -> tuple[list[int], list[BadRead]]:
         if self.shadow is None:
@@ -614,6 +620,8 @@ class Monitor:
 
     def _forget(self) -> None:
         """Requests that ended long ago, and before every step in flight, leave no trace."""
+        if len(self._retired) <= self.horizon:
+            return
         oldest = min(self.in_flight, default=self.last_step + 1)
         while len(self._retired) > self.horizon and self._retired[0].ended_in_step < oldest:
             track = self._retired.popleft()

@@ -18,7 +18,6 @@ from .vocabulary import Level as Observed
 
 Body = Callable[..., Any]
 Kind = Literal["guard", "effect", "invariant", "transition"]
-Evidence = Literal["proved", "exhausted", "tested"]
 Form = Literal["term", "monitor", "shadow", "snapshot", "run"]
 
 
@@ -70,7 +69,6 @@ class Rule:
     level: Literal["MUST", "SHOULD"]
     since: str
     binding: Binding
-    evidence: Evidence
     form: Form
     bugs: tuple[str, ...]
     counts: tuple[str, ...]
@@ -122,7 +120,6 @@ class Registry:
         claims: Sequence[str] = (),
         ordered: bool = False,
         level: Literal["MUST", "SHOULD"] = "MUST",
-        evidence: Evidence = "proved",
         bugs: Sequence[str] = (),
         counts: Sequence[type[Event]] = (),
         since: str = "0.1",
@@ -131,7 +128,7 @@ class Registry:
         binding = Binding(needs=needs, claims=tuple(claims), ordered=ordered)
 
         def register(body: Body) -> Body:
-            self._add_card(rule_id, body, binding, level, evidence, "term", bugs, since)
+            self._add_card(rule_id, body, binding, level, "term", bugs, since)
             self.rules[rule_id].counts = tuple(event.__name__ for event in counts)
             self._add_body(rule_id, on, body, binding)
             return body
@@ -190,7 +187,6 @@ class Registry:
         claims: Sequence[str] = (),
         ordered: bool = False,
         level: Literal["MUST", "SHOULD"] = "MUST",
-        evidence: Evidence = "tested",
         form: Form = "monitor",
         bugs: Sequence[str] = (),
         since: str = "0.1",
@@ -199,7 +195,7 @@ class Registry:
         binding = Binding(needs=needs, claims=tuple(claims), ordered=ordered)
 
         def register(cls: C) -> C:
-            self._add_card(rule_id, cls, binding, level, evidence, form, bugs, since)
+            self._add_card(rule_id, cls, binding, level, form, bugs, since)
             self.rules[rule_id].checked_by.append(_place(cls))
             self.monitors[rule_id] = cls
             return cls
@@ -224,6 +220,14 @@ class Registry:
 
     def of_kind(self, kind: Kind) -> list[Conjunct]:
         return [c for c in self.conjuncts if c.kind == kind]
+
+    def missing(
+        self, rule_id: str, capabilities: Capabilities
+    ) -> Literal["not observable", "not claimed"] | None:
+        """Why a subject is not judged by a rule; None if the card or one of the guards binds it."""
+        rule = self.rules[rule_id]
+        reasons = [c.binding.missing(capabilities) for c in self.conjuncts if c.rule == rule_id and c.kind == "guard"]
+        return rule.binding.missing(capabilities) if all(reasons) else None
 
     def settled(self, conjunct: Conjunct) -> Term:
         """A guard with its after-state replaced by the event's effects."""
@@ -258,7 +262,6 @@ class Registry:
         source: Any,
         binding: Binding,
         level: Literal["MUST", "SHOULD"],
-        evidence: Evidence,
         form: Form,
         bugs: Sequence[str],
         since: str,
@@ -278,7 +281,6 @@ class Registry:
             level=level,
             since=since,
             binding=binding,
-            evidence=evidence,
             form=form,
             bugs=tuple(bugs),
             counts=(),

@@ -44,6 +44,9 @@ def _compare_counters(m: "Monitor", shown: Observation) -> None:
 
 
 def _compare_requests(m: "Monitor", shown: Observation) -> None:
+    m.shown_requests |= bool(shown.requests)
+    if not m.shown_requests:
+        return  # an optional part that the subject does not show
     m.count("LIFE-1", m.live)
     live = {track.id for track in m.tracks.values() if not track.ended}
     for request in sorted(live - set(shown.requests))[:1]:
@@ -58,6 +61,10 @@ def _compare_requests(m: "Monitor", shown: Observation) -> None:
         if view.state != PHASES[r.phase]:
             says = "a request is where its deltas say"
             m.fail("LIFE-1", "elsewhere", says, request=request, shown=view.state, true=PHASES[r.phase])
+        for name in ("issued", "computed", "outputs"):
+            if getattr(view, name) != getattr(r, name):
+                says = "exported positions equal the state"
+                m.fail("OBS-3", name, says, request=request, shown=getattr(view, name), true=getattr(r, name))
         if view.in_flight != r.in_flight:
             says = "placeholders equal what is in flight"
             m.fail("LIFE-8", "count", says, request=request, shown=view.in_flight, true=r.in_flight)
@@ -105,8 +112,12 @@ def _world_of(m: "Monitor", shown: Observation) -> World:
         for block in table:
             world.in_use.add(block)
             world.BlockId[block].holders.add(request)
-    for block, count in shown.ref_counts.items():
-        world.BlockId[block].refs = count
+    m.shown_ref_counts |= bool(shown.ref_counts)
+    for block in world.in_use:
+        record = world.BlockId[block]
+        record.refs = shown.ref_counts.get(block, 0) if m.shown_ref_counts else len(record.holders)
+    for block in shown.ref_counts.keys() - world.in_use:
+        world.BlockId[block].refs = shown.ref_counts[block]
     world.aside -= world.in_use
     for block in range(m.settings.blocks):
         world.BlockId[block]  # noqa: B018  (every block of the pool has a record, held or not)

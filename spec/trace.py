@@ -4,7 +4,7 @@ The first line is the header; the others are the messages in the order of their 
 
     {"schema":"schedspec/1","type":"header","settings":{…},"capabilities":{…},"seed":0,"subject":"…"}
     {"schema":"schedspec/1","type":"submit","now_ns":0,"request":{…},"receipt":{…}}
-    {"schema":"schedspec/1","type":"step","now_ns":5,"plan":{"step":0,"request":["r1"],"start":[0],…}}
+    {"schema":"schedspec/1","type":"step","now_ns":5,"plan":{"step":1,"request":["r1"],"start":[0],…}}
     {"schema":"schedspec/1","type":"complete","now_ns":9,"outcome":{…},"deltas":[["delivered",["r1"],[7]]]}
     {"schema":"schedspec/1","type":"end","now_ns":9}
 

@@ -24,6 +24,7 @@ class Track:
     been checked that it may write to the block that ends before `writable_tokens`."""
 
     id: str
+    queue: tuple[str, str]
     priority: int
     arrival: int
     limit_tokens: int
@@ -40,7 +41,7 @@ class Track:
     @classmethod
     def of(cls, request: Request, arrival: int) -> "Track":
         limit = request.prompt_tokens + request.max_output_tokens
-        return cls(request.id, request.priority, arrival, limit, list(request.prompt_ids))
+        return cls(request.id, (request.lane, request.client), request.priority, arrival, limit, list(request.prompt_ids))
 
     def id_at(self, position: int) -> int:
         """Identity of the prefix that ends with `position`; a token that nobody delivered is unlike any other."""

@@ -1,6 +1,6 @@
 """All rules, by family: importing this package fills the registry."""
 
-from . import composition, door, life, liveness, memory, preemption, snapshots, steps  # isort: skip
+from . import composition, door, lanes, life, liveness, memory, preemption, snapshots, steps  # isort: skip
 from . import implications  # isort: skip  (speaks of all of them)
 
-__all__ = ["composition", "door", "implications", "life", "liveness", "memory", "preemption", "snapshots", "steps"]
+__all__ = ["composition", "door", "implications", "lanes", "life", "liveness", "memory", "preemption", "snapshots", "steps"]

@@ -31,4 +31,6 @@ edge("PRE-8", "STEP-6", "the sample behind the prompt does not end what is known
 edge("PRE-8", "KV-5", "blocks were taken for outputs that are not computed")
 edge("LIVE-2", "PRE-6", "who never ends may do so without completing a token")
 edge("DET-2", "DET-1", "what a process remembers of former runs is not the same in another one")
+edge("LANE-4", "PRE-7", "who overtakes everybody overtakes victims too")
+edge("LANE-4", "LIVE-8", "the head of the declared order waits though it fits")
 edge("LIVE-8", "LIVE-11", "a head that fits and waits is something that fits and waits")

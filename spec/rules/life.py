@@ -194,7 +194,7 @@ def tokens_are_neither_lost_nor_repeated(s: Engine, t: Engine) -> tuple[Bool, ..
     return (forall(RequestId, once), forall(RequestId, not_lost))
 
 
-@rule("LIFE-5", on=EndComplete, evidence="tested", counts=(End,))
+@rule("LIFE-5", on=EndComplete, counts=(End,))
 def the_stopped_end_at_once(s: Engine, e: EndComplete, t: Engine) -> Bool:
     """A request ends in the iteration in which it stops, and not before.
 
@@ -326,7 +326,7 @@ def known_is_accounted_for(s: Engine) -> tuple[Bool, ...]:
 # --- LIFE-9 ------------------------------------------------------------------------------------------------
 
 
-@rule("LIFE-9", on=End, evidence="tested", bugs=("B07",), counts=(Preempt,))
+@rule("LIFE-9", on=End, bugs=("B07",), counts=(Preempt,))
 def only_the_hopeless_fail(s: Engine, e: End, t: Engine) -> tuple[Bool, ...]:
     """Exhaustion may pause or fail the request that cannot proceed, never one whose own demand fits.
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 monitor = registry.monitor
 
 
-@monitor("LIVE-1", evidence="exhausted", bugs=("B08", "B13"))
+@monitor("LIVE-1", bugs=("B08", "B13"))
 class SomethingIsScheduled(TraceRule):
     """With unfinished work and nothing in flight, some token is scheduled in the next step, or within the declared
     admission period.
@@ -38,7 +38,7 @@ class SomethingIsScheduled(TraceRule):
             self.idle_steps = 0
 
 
-@monitor("LIVE-2", evidence="exhausted")
+@monitor("LIVE-2")
 class EverybodyEnds(TraceRule):
     """Once arrivals stop, every accepted request ends within a computed number of steps: for each of them its prompt and
     declared output, one position a step.
@@ -161,7 +161,7 @@ class Idleness(TraceRule):
         )
 
 
-@monitor("LIVE-8", needs="tables", evidence="exhausted")
+@monitor("LIVE-8", needs="tables")
 class NoUndeclaredIdleness(Idleness):
     """Budget, seats and memory stay idle while an admissible request waits only for a declared reason: the head of the
     queue that does not fit, the watermark, the admission period, a cap.
@@ -179,7 +179,7 @@ class NoUndeclaredIdleness(Idleness):
         return int(record(m, track.id).place)
 
 
-@monitor("LIVE-11", needs="tables", level="SHOULD", evidence="exhausted")
+@monitor("LIVE-11", needs="tables", level="SHOULD")
 class NothingFitsAndWaits(Idleness):
     """What fits is not left idle behind what does not.
 

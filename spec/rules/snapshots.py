@@ -25,7 +25,7 @@ class CountersAreTrue(Elsewhere):
     """
 
 
-@monitor("KV-12", needs="tables", form="shadow", evidence="exhausted", bugs=("B41", "B59"))
+@monitor("KV-12", needs="tables", form="shadow", bugs=("B41", "B59"))
 class ReadsWhatWasWritten(Elsewhere):
     """A position is read only if its content was written earlier, with the same token prefix, and the write was not undone.
 
@@ -34,7 +34,7 @@ class ReadsWhatWasWritten(Elsewhere):
     """
 
 
-@monitor("KV-13", needs="tables", form="shadow", evidence="exhausted")
+@monitor("KV-13", needs="tables", form="shadow")
 class SharedBlocksAreNotWritten(Elsewhere):
     """A block that others hold, or that the index names, is not written at positions already issued; a writer copies
     first.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 monitor = registry.monitor
 
 
-@monitor("STEP-8", claims=("hybrid",), evidence="exhausted", bugs=("B62",))
+@monitor("STEP-8", claims=("hybrid",), bugs=("B62",))
 class NobodyIsLeftOut(TraceRule):
     """A running request with its blocks in hand is in every step that has budget left, whatever happened to others.
 
@@ -139,7 +139,7 @@ class NobodyEarlierForSomebodyLater(TraceRule):
                 m.fail("PRE-5", "earlier", says, victim=victim.track.id, kept=next(later))
 
 
-@monitor("PRE-6", evidence="exhausted", bugs=("B24",))
+@monitor("PRE-6", bugs=("B24",))
 class SomebodyAdvances(TraceRule):
     """A preemption leaves somebody running, and completed tokens grow within a bounded number of steps.
 

@@ -4,7 +4,7 @@ import json
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -69,6 +69,7 @@ def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
         from .conformance.replaying import StepTime
         from .conformance.report import as_json, write_report
         from .conformance.script import read_setting
+        from .spec.protocol import ProtocolError
 
         depth = soak(options["seconds"]) if options["depth"] == "soak" else DEPTHS[options["depth"]]
         run = Check(
@@ -87,11 +88,11 @@ def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
         try:
             with _progress(quiet=options["as_json"]) as run.progress:
                 run.run()
-        except ValueError as error:  # no subject can be made: the report says so all the same
-            if not _is_answer(error):
-                raise
-            run.findings.notes.append(str(error))
+        except ProtocolError as fault:  # no subject can be made: the report says so all the same
+            run.findings.faults.append(fault)
             write_report(folder, run, strict=options["strict"])
+            if options["as_json"]:
+                click.echo(json.dumps(as_json(run, strict=options["strict"])))
             raise
         write_report(folder, run, strict=options["strict"])
         status = exit_status(run.findings, strict=options["strict"])
@@ -100,12 +101,6 @@ def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
         else:
             _print_check(run, folder)
     sys.exit(status)
-
-
-def _is_answer(error: ValueError) -> bool:
-    from .spec.protocol import ProtocolError
-
-    return isinstance(error, ProtocolError)
 
 
 def _print_check(run: Any, folder: Path) -> None:
@@ -266,7 +261,9 @@ def rerun(subject: str) -> None:
     """The second process of the DET rules: scripts on standard input, digests of answers on standard output."""
     from .conformance.determinism import rerun_task
 
-    click.echo(rerun_task(_subject(subject, 10.0), sys.stdin.read()))
+    with redirect_stdout(sys.stderr):  # what the subject prints is no answer
+        answer = rerun_task(_subject(subject, 10.0), sys.stdin.read())
+    click.echo(answer)
 
 
 # --- rules, explain ----------------------------------------------------------------------------------------

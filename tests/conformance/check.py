@@ -4,6 +4,7 @@
 subject that dies leaves a report of what was seen until then.
 """
 
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +31,7 @@ MOST_FAULTS = 3
 INTERRUPTED = 130
 EXAMPLES_PER_ROUND = 25
 MOST_RERUN_SCRIPTS = 16
+LONGEST_RERUN_OPS = 160
 
 
 @frozen(kw_only=True)
@@ -98,7 +100,7 @@ class Findings:
         self.runs += 1
         capabilities = self.capabilities = driver.header.capabilities
         for rule, count in driver.monitor.exercised().items():
-            why = registry.rules[rule].binding.missing(capabilities)
+            why = registry.missing(rule, capabilities)
             if why is None:
                 self.bound[rule] += 1
                 self.exercised[rule] += count
@@ -156,6 +158,7 @@ class Check:
     findings: Findings = Factory(Findings)
     seconds: float = 0.0
     _scripts: list[Script] = Factory(list)
+    _here: list[list[str]] = Factory(list)
 
     def run(self) -> Findings:
         """All stages.  Raises ProtocolError or Unsupported only if no subject can be made at all."""
@@ -242,6 +245,7 @@ class Check:
             return
         scripts = sorted(self._scripts, key=script_size, reverse=True)[:MOST_RERUN_SCRIPTS]
         self.progress("determinism", 0.0, f"{len(scripts)} runs again")
+        self._here = rerun_here(self.factory, scripts)
         self._compare("DET-2", lambda some: rerun_here(self.factory, some), scripts)
         if self.rerun is None:
             self.findings.notes.append("DET-1 and DET-3 need a second process, and there is no command for one")
@@ -262,8 +266,8 @@ class Check:
         self.findings.bound[rule] += len(scripts)
         self.findings.exercised[rule] += len(scripts)
         try:
-            difference = differs(self.factory, again, scripts, self.depth.shrink_s)
-        except (RuntimeError, OSError) as error:
+            difference = differs(self.factory, again, scripts, self._here, self.depth.shrink_s)
+        except (RuntimeError, ValueError, OSError, subprocess.TimeoutExpired) as error:
             self.findings.exercised[rule] = 0
             self.findings.notes.append(f"{rule}: {error}")
             return
@@ -334,7 +338,7 @@ class Check:
 
     def _finished(self, driver: Driver, stage: str) -> None:
         self.findings.add(driver, stage)
-        if not driver.over and driver.keep_messages:
+        if not driver.over and driver.keep_messages and len(driver.ops) <= LONGEST_RERUN_OPS:
             self._scripts.append(driver.script)
             if len(self._scripts) > 4 * MOST_RERUN_SCRIPTS:
                 self._scripts.sort(key=script_size, reverse=True)
@@ -393,7 +397,7 @@ def _verdict(findings: Findings, rule: Rule) -> Verdict:
         return "unknown" if findings.interrupted else "not exercised"
     if findings.faults or findings.interrupted:
         return "void" if findings.faults else "unknown"
-    if rule.form == "run":
+    if rule.form == "run" and rule.id not in findings.missing:
         return "not exercised"
     missing = findings.missing.get(rule.id, {"not claimed"})
     return "not observable" if "not observable" in missing else "not claimed"

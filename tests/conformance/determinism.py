@@ -92,12 +92,12 @@ def rerun_task(factory: SubjectFactory, text: str) -> str:
 def _paced(factory: SubjectFactory, script: Script, pace: Pace) -> list[str]:
     try:
         driver = Driver.start(factory, script.settings, script.seed)
-        for number, op in enumerate(script.ops):
-            if pace == "another" and number % 8 == 3:
-                _SLEEP(PAUSE_S)
-            driver.do(op)
     except (Unsupported, ProtocolError):
         return []
+    for number, op in enumerate(script.ops):
+        if pace == "another" and number % 8 == 3:
+            _SLEEP(PAUSE_S)
+        driver.do(op)
     return answers(driver)
 
 
@@ -128,13 +128,16 @@ def differs(
     factory: SubjectFactory,
     again: Callable[[Sequence[Script]], list[list[str]]],
     scripts: Sequence[Script],
-    seconds: float = 10.0,
+    here: Sequence[list[str]],
+    seconds: float,
 ) -> Difference | None:
-    """A script that is answered differently, cut down to few operations while there is time."""
-    found = _smallest(factory, again, scripts)
+    """A script that is answered differently, cut down to few operations while there is time; `here` has the answers
+    of this process."""
+    found = _smallest(again, scripts, here)
     deadline = time.monotonic() + seconds
     while found is not None and time.monotonic() < deadline:
-        smaller = _smallest(factory, again, list(_candidates(found.script)))
+        candidates = list(_candidates(found.script))
+        smaller = _smallest(again, candidates, rerun_here(factory, candidates))
         if smaller is None:
             break
         found = smaller
@@ -142,11 +145,12 @@ def differs(
 
 
 def _smallest(
-    factory: SubjectFactory, again: Callable[[Sequence[Script]], list[list[str]]], scripts: Sequence[Script]
+    again: Callable[[Sequence[Script]], list[list[str]]], scripts: Sequence[Script], here: Sequence[list[str]]
 ) -> Difference | None:
     found = []
-    here = rerun_here(factory, scripts)
     there = again(scripts[::-1])[::-1]  # backwards: what a run leaves behind meets another one
+    if any(here) and not any(there):
+        raise RuntimeError("the second time no subject could be made, so nothing was compared")
     for script, one, other in zip(scripts, here, there, strict=True):
         number = first_difference(one, other)
         if one and other and number is not None:

@@ -70,7 +70,7 @@ def negotiated(
         except Unsupported as no:
             refused[f"{no.setting}={no.value}"] = True
             settings = with_setting(settings, no.setting, other_value(no.setting, no.value))
-    raise Unsupported("any of", "the settings that were tried: it refused value after value")
+    raise ValueError(f"the subject refused setting after setting: {', '.join(sorted(refused))}")
 
 
 def other_value(setting: str, value: object) -> object:
@@ -92,7 +92,7 @@ def other_value(setting: str, value: object) -> object:
     for other in others:
         if other != value:
             return other
-    raise Unsupported(setting, f"{value!r}, and there is nothing else to try")
+    raise Unsupported(setting, value)
 
 
 def machine_for(

@@ -12,7 +12,7 @@ from schedspec.spec.catalogue import registry
 from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import SubjectFactory
 
-from .determinism import Difference, differs, rerun_elsewhere, rerun_here
+from .determinism import Difference, Pace, differs, rerun_elsewhere, rerun_here
 from .driver import Driver, replay
 from .narrate import Line, step_table
 from .script import Script, from_json
@@ -104,7 +104,8 @@ def replay_stored(stored: Stored, factory: SubjectFactory, *, rerun: Sequence[st
 
 
 def _difference(stored: Stored, factory: SubjectFactory, rerun: Sequence[str]) -> Difference | None:
+    here = rerun_here(factory, [stored.script])
     if stored.rule == "DET-2":
-        return differs(factory, lambda some: rerun_here(factory, some), [stored.script])
-    pace = "another" if stored.rule == "DET-3" else "as it is"
-    return differs(factory, lambda some: rerun_elsewhere(rerun, some, pace), [stored.script])  # type: ignore[arg-type]
+        return differs(factory, lambda some: rerun_here(factory, some), [stored.script], here, 0.0)
+    pace: Pace = "another" if stored.rule == "DET-3" else "as it is"
+    return differs(factory, lambda some: rerun_elsewhere(rerun, some, pace), [stored.script], here, 0.0)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
+from schedspec.conformance.scenarios import scenarios
 from schedspec.proofs.manifest import read
 from schedspec.proofs.pins import Pin, Table, from_proofs, joined, unpinned
 from schedspec.reference.faults import FAULTS
@@ -19,12 +20,13 @@ from schedspec.spec.printed import printed
 from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.registry import Conjunct
 
-from tests.mutants.traces import Run, corpus, faulty, mutated
+from tests.mutants.traces import Run, corpus, faulty, faulty_scenario, mutated
 
 STORED = Path(__file__).with_name("pins.json")
 SHOWN = Path(__file__).parents[2] / "spec" / "PINS.md"
 MUTATIONS = 6_000
-RUNS_PER_FAULT = 60
+RUNS_PER_FAULT = 30
+SCENARIOS = len(tuple(scenarios(0)))
 
 Broken = tuple[int, frozenset[str]]
 """The first message that breaks anything but LIVE-11, and the conjuncts that fail in it."""
@@ -92,6 +94,8 @@ def _may_matter(conjunct: Conjunct, broken: Broken | None) -> bool:
 
 def _planted() -> Iterator[tuple[str, Run]]:
     for rule in FAULTS:
+        for number in range(SCENARIOS):
+            yield f"fault:{rule} scenario {number}", faulty_scenario(rule, number)
         for seed in range(RUNS_PER_FAULT):
             yield f"fault:{rule} seed {seed}", faulty(rule, seed)
     for seed in range(MUTATIONS):
@@ -104,7 +108,9 @@ def planted(name: str) -> Run:
     kind, _, rest = name.partition(" ")
     if kind == "mutation":
         return mutated(int(rest))
-    return faulty(kind.partition(":")[2], int(rest.removeprefix("seed ")))
+    how, _, number = rest.partition(" ")
+    build = faulty_scenario if how == "scenario" else faulty
+    return build(kind.partition(":")[2], int(number))
 
 
 def found() -> Table:

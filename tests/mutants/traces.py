@@ -4,18 +4,21 @@
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
+from typing import Any
 
 from attrs import evolve, frozen
 from schedspec.conformance.driver import Driver
 from schedspec.conformance.scenarios import scenarios
 from schedspec.conformance.script import COMPLETE, STEP, Op, cancel, submit
-from schedspec.reference import make
+from schedspec.reference import Scheduler, make
 from schedspec.reference.faults import FAULTS
-from schedspec.spec.vocabulary import Delta, Header, Message, Outcome, Plan, Receipt, Settings
+from schedspec.reference.state import WAITING, Entry
+from schedspec.spec.vocabulary import Delta, Header, Message, Outcome, Plan, Receipt, Settings, SubjectFactory
 
 RANDOM_RUNS = 60
+SPARE_RUNS = 40
 
 
 @frozen
@@ -34,7 +37,24 @@ def corpus() -> tuple[Run, ...]:
         driver = Driver.start(make, scenario.script.settings, 0)
         driver.run(scenario.script.ops)
         runs.append(_recorded(driver))
-    return (*runs, *(_random_run(seed) for seed in range(RANDOM_RUNS)))
+    runs += [_random_run(make, seed) for seed in range(RANDOM_RUNS)]
+    return (*runs, *(_random_run(DeliversSpares, seed) for seed in range(SPARE_RUNS)))
+
+
+class DeliversSpares(Scheduler):
+    """Another legal way: a token that comes back after a preemption is delivered while its request still waits."""
+
+    def settle(self, entry: Entry, tokens: Mapping[str, int]) -> bool:
+        job = entry.job
+        position = entry.start + entry.tokens
+        waits = job.state == WAITING and entry.samples and position == job.known
+        last = job.outputs + 1 == job.request.max_output_tokens
+        if not waits or last or entry.epoch == job.epoch:
+            return super().settle(entry, tokens)
+        job.known += 1
+        job.outputs += 1
+        job.tokens.append(tokens[job.id])
+        return True
 
 
 def _recorded(driver: Driver) -> Run:
@@ -43,9 +63,9 @@ def _recorded(driver: Driver) -> Run:
     return Run(driver.header, tuple(driver.messages))
 
 
-def _random_run(seed: int) -> Run:
+def _random_run(factory: SubjectFactory, seed: int) -> Run:
     rng = random.Random(seed)
-    driver = Driver.start(make, _settings(rng), seed)
+    driver = Driver.start(factory, _settings(rng), seed)
     _drive(driver, rng)
     return _recorded(driver)
 
@@ -94,6 +114,8 @@ def _submission(rng: random.Random, number: int) -> Op:
     return submit(f"r{number}", prompt, rng.randint(1, 8), stop_after=stop, priority=rng.randint(0, 2))
 
 
+_COLUMNS = ("request", "start", "tokens", "samples")
+
 # --- one change ----------------------------------------------------------------------------------------------
 
 
@@ -101,10 +123,31 @@ def mutated(seed: int) -> Run:
     """A run of the corpus with one change; with the run as it is where the change does not apply."""
     rng = random.Random(seed)
     run = rng.choice(corpus())
+    if rng.random() < 0.1:
+        return Run(_stricter(run.header, rng), run.messages)
     places = [place for place, m in enumerate(run.messages) if m.kind not in ("observe", "end")]
     place = rng.choice(places)
     changed = _CHANGES[run.messages[place].kind](run.messages[place], rng, _ids(run), run.header.settings)
     return Run(run.header, (*run.messages[:place], *changed, *run.messages[place + 1 :]))
+
+
+def _stricter(header: Header, rng: random.Random) -> Header:
+    """The same run, judged by settings that were not its own, with one claim more or less."""
+    settings = header.settings
+    changes: dict[str, Any] = rng.choice(
+        (
+            {"token_budget": max(1, settings.token_budget - rng.randint(1, 4))},
+            {"seats": max(1, settings.seats - 1)},
+            {"watermark_blocks": min(settings.blocks - 1, settings.watermark_blocks + 1)},
+            {"max_prompt_tokens": 3},
+            {"max_output_tokens": 3},
+            {"max_model_tokens": 6},
+            {"chunked_prefill": False},
+        )
+    )
+    claims = header.capabilities.claims - {rng.choice(sorted(header.capabilities.claims))}
+    capabilities = evolve(header.capabilities, claims=claims)
+    return evolve(header, settings=evolve(settings, **changes), capabilities=capabilities)
 
 
 def _ids(run: Run) -> list[str]:
@@ -148,7 +191,7 @@ def _step(message: Message, rng: random.Random, ids: list[str], settings: Settin
 
 
 def _other_plan(plan: Plan, rng: random.Random, ids: list[str]) -> Plan:
-    columns = {name: list(getattr(plan, name)) for name in ("request", "start", "tokens", "samples")}
+    columns: dict[str, Any] = {name: list(getattr(plan, name)) for name in _COLUMNS}
     if not plan.request:
         return plan
     row = rng.randrange(len(plan.request))
@@ -171,9 +214,8 @@ def _other_plan(plan: Plan, rng: random.Random, ids: list[str]) -> Plan:
         columns["start"][row] += 1
         columns["tokens"][row] -= 1
     elif change == "split" and columns["tokens"][row] >= 2:
-        for name, value in (("request", None), ("start", 1), ("tokens", -1), ("samples", 0)):
-            item = columns[name][row]
-            columns[name].insert(row + 1, item if value is None else item + value)
+        for name, more in (("request", ""), ("start", 1), ("tokens", -1), ("samples", 0)):
+            columns[name].insert(row + 1, columns[name][row] + more)
         columns["tokens"][row] = 1
         columns["samples"][row] = 0
     elif change == "stranger":
@@ -289,6 +331,15 @@ _CHANGES: dict[str, Callable[[Message, random.Random, list[str], Settings], list
 
 
 # --- runs of seeded faults -----------------------------------------------------------------------------------
+
+
+def faulty_scenario(rule: str, number: int) -> Run:
+    """A scenario with the seeded fault of a rule, up to where the driver stopped."""
+    script = tuple(scenarios(0))[number].script
+    driver = Driver.start(FAULTS[rule], script.settings, 0)
+    driver.run(script.ops)
+    driver.drain()
+    return Run(driver.header, tuple(driver.messages))
 
 
 def faulty(rule: str, seed: int) -> Run:

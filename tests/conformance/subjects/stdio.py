@@ -16,7 +16,7 @@ import selectors
 import shlex
 import signal
 import subprocess
-import time
+from time import monotonic
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -203,7 +203,7 @@ class _Process:
         """Send one line and receive one.  Neither side may block the other, whatever the child does."""
         self._receive()
         self._refuse_more(method)
-        deadline = time.monotonic() + timeout_s
+        deadline = monotonic() + timeout_s
         unsent, searched = self._send(method, memoryview(question)), 0
         while (end := self._received.find(b"\n", searched)) < 0:
             searched = len(self._received)
@@ -240,12 +240,12 @@ class _Process:
         """Wait until the child does something, False at the deadline."""
         if to_send:
             self._selector.register(self._stdin, selectors.EVENT_WRITE)
-        ready = self._selector.select(max(0.0, deadline - time.monotonic()))
+        ready = self._selector.select(max(0.0, deadline - monotonic()))
         if to_send:
             self._selector.unregister(self._stdin)
         if any(key.fd == self._stderr for key, _ in ready):
             self._listen()
-        return bool(ready) and time.monotonic() < deadline
+        return bool(ready) and monotonic() < deadline
 
     def _receive(self) -> bool:
         """Take what stands in stdout, False at its end."""
