@@ -8,7 +8,7 @@ What a guard was worth counts in `world.exercised`: an implication counts only w
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -49,11 +49,19 @@ class World:
         self.failed = []
         self.events: Counter[str] = Counter()
         self.exercised = [0] * conjuncts
-        for name, sort in state.sorts.items():
-            if sort.name != "Map":
-                setattr(self, name, _zero(sort))
-        for key, record in _record_classes(state).items():  # type: ignore[arg-type]  # a class is hashable
-            setattr(self, key, Records(record))
+        for name, make in _makers(state).items():  # type: ignore[arg-type]  # a class is hashable
+            setattr(self, name, make())
+
+
+@cache
+def _makers(state: type[State]) -> dict[str, Callable[[], Any]]:
+    """Attribute of a world -> what makes its first value."""
+    makers: dict[str, Callable[[], Any]] = {
+        name: _ZEROS[sort.name] for name, sort in state.sorts.items() if sort.name != "Map"
+    }
+    for key, record in _record_classes(state).items():  # type: ignore[arg-type]
+        makers[key] = partial(Records, record)
+    return makers
 
 
 @cache
@@ -69,12 +77,11 @@ def _record_classes(state: type[State]) -> dict[str, type[Any]]:
     }
 
 
-def _zero(sort: Sort) -> Any:
-    return {"Int": 0, "Bool": False, "Set": set()}.get(sort.name)
+_ZEROS: dict[str, Callable[[], Any]] = {"Int": int, "Bool": bool, "Set": set}
 
 
 def _default(sort: Sort) -> Any:
-    return attrs.Factory(set) if sort.name == "Set" else _zero(sort)
+    return attrs.Factory(_ZEROS[sort.name]) if sort.name in _ZEROS else None
 
 
 @attrs.frozen
@@ -100,8 +107,7 @@ def compile_program(registry: Registry, active: Callable[[Conjunct], bool] = lam
         return _event_function(registry, event, columns, active)
 
     def invariant(name: str) -> Callable[..., Any]:
-        term = settled(registry.conjuncts[numbers[name]].term, {})
-        return _defined("holds", f"def holds(W):\n    return {_Expressions({}).text(term)}\n")
+        return _invariant_function(registry.conjuncts[numbers[name]])
 
     return Program(
         registry,
@@ -134,11 +140,24 @@ def without(program: Program, dropped: str) -> Program:
 def _event_function(
     registry: Registry, event: str, columns: bool, active: Callable[[Conjunct], bool], dropped: str | None = None
 ) -> Callable[..., None]:
-    numbers = {c.name: n for n, c in enumerate(registry.conjuncts)}
-    guards = [c for c in registry.guards(event) if active(c) and c.name != dropped]
-    effects = [c for c in registry.effects(event).values() if c.name != dropped]
-    source = _Function(registry, event, guards, effects, numbers, columns).source()
-    return _defined(f"{'many' if columns else 'one'}_{event}", source)
+    guards = tuple(c for c in registry.guards(event) if active(c) and c.name != dropped)
+    effects = tuple(c for c in registry.effects(event).values() if c.name != dropped)
+    key = (event, columns, guards, effects)
+    if key not in _FUNCTIONS:
+        numbers = {c.name: n for n, c in enumerate(registry.conjuncts)}
+        source = _Function(registry, event, guards, effects, numbers, columns).source()
+        _FUNCTIONS[key] = _defined(f"{'many' if columns else 'one'}_{event}", source)
+    return _FUNCTIONS[key]
+
+
+_FUNCTIONS: dict[tuple[str, bool, tuple[Conjunct, ...], tuple[Conjunct, ...]], Callable[..., None]] = {}
+"""Subjects that claim different things have most guards in common: a search compiles few functions anew."""
+
+
+@cache
+def _invariant_function(conjunct: Conjunct) -> Callable[..., Any]:
+    term = settled(conjunct.term, {})
+    return _defined("holds", f"def holds(W):\n    return {_Expressions({}).text(term)}\n")
 
 
 class _OnDemand(dict[str, Callable[..., Any]]):

@@ -135,6 +135,7 @@ class Monitor:
         wanted = content and self.shows_tables
         order = header.capabilities.executor_order
         self.shadow = ContentShadow(self.settings.block_size, order, self._holders) if wanted else None
+        self._bound = _bound(header.capabilities)
         self.rules = [make() for rule, make in registry.monitors.items() if hasattr(make, "active") and self.binds(rule)]
         self._listeners = {hook: [rule for rule in self.rules if _listens(rule, hook)] for hook in _HOOKS}
 
@@ -161,7 +162,7 @@ class Monitor:
         return claim in self.capabilities.claims
 
     def binds(self, rule: str) -> bool:
-        return registry.missing(rule, self.capabilities) is None
+        return rule in self._bound
 
     def exercised(self) -> dict[str, int]:
         """Rule -> how often its precondition held."""
@@ -426,8 +427,7 @@ class Monitor:
         record = self.world.RequestId[track.id]
         wanted = wanted_blocks(record.known, record.high, self.settings.block_size)
         victim = Victim(track, wanted_blocks=wanted, freed_blocks=self.world.freed, requester=delta[3])
-        place = self._place(track)
-        self._fire("Preempt", track.id, place, delta[3] == track.id)
+        self._fire("Preempt", track.id, delta[3] == track.id)
         self._replace_table(track, [])
         self._depart(track)
         self.waiting += 1
@@ -679,6 +679,12 @@ def _program(key: _Key, dropped: str | None) -> Program:
         return binding.missing(capabilities) is None
 
     return compile_program(registry, active)
+
+
+@cache
+def _bound(capabilities: Capabilities) -> frozenset[str]:
+    """The rules that such a subject is judged by."""
+    return frozenset(rule for rule in registry.rules if registry.missing(rule, capabilities) is None)
 
 
 def _listens(rule: TraceRule, hook: str) -> bool:

@@ -179,7 +179,6 @@ class Preempt(Event):
     """Out of the running set, to be recomputed; its blocks were given back before."""
 
     request: RequestId
-    place: Int
     for_itself: Bool
 
 

@@ -4,10 +4,12 @@ Where a rule is a term, the term itself is evaluated on the state that the subje
 """
 
 from collections import Counter
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from .catalogue import registry
 from .compiled import World
+from .registry import Conjunct
 from .relation import PHASES
 from .vocabulary import Observation
 
@@ -94,12 +96,14 @@ def _compare_tables(m: "Monitor", shown: Observation) -> None:
 
 def _evaluate_invariants(m: "Monitor", shown: Observation) -> None:
     world = _world_of(m, shown)
-    for rule in ("KV-1", "KV-3"):
-        if not m.binds(rule):
-            continue
-        for conjunct in registry.of_kind("invariant"):
-            if conjunct.rule == rule and not m.program.holds[conjunct.name](world):
-                m.fail(rule, str(conjunct.place), m.says(conjunct), **_sizes(world))
+    for conjunct in _shown_invariants():
+        if m.binds(conjunct.rule) and not m.program.holds[conjunct.name](world):
+            m.fail(conjunct.rule, str(conjunct.place), m.says(conjunct), **_sizes(world))
+
+
+@cache
+def _shown_invariants() -> list[Conjunct]:
+    return [c for rule in ("KV-1", "KV-3") for c in registry.of_kind("invariant") if c.rule == rule]
 
 
 def _world_of(m: "Monitor", shown: Observation) -> World:

@@ -30,6 +30,7 @@ from .shrink import Shrinker, Target, script_size
 MOST_FAULTS = 3
 INTERRUPTED = 130
 EXAMPLES_PER_ROUND = 25
+STEPS_OF_ROUNDS = (24, 24, 60)
 MOST_RERUN_SCRIPTS = 16
 LONGEST_RERUN_OPS = 160
 
@@ -213,6 +214,7 @@ class Check:
                 partial(self._finished, stage=stage),
                 examples=EXAMPLES_PER_ROUND,
                 seed_value=seed,
+                steps=STEPS_OF_ROUNDS[done // EXAMPLES_PER_ROUND % len(STEPS_OF_ROUNDS)],
             )
             done += EXAMPLES_PER_ROUND
         self.progress("search", 1.0, f"{done} examples")

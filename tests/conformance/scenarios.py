@@ -64,10 +64,24 @@ def two_victims_in_one_step() -> _Built:
     return ("PRE-3", "PRE-5", "PRE-6"), settings, (*ops, *rounds(30))
 
 
+def a_victim_is_cancelled() -> _Built:
+    settings = Settings(blocks=5, block_size=1, seats=4, token_budget=8)
+    ops = (
+        submit("a", 1, 4),
+        submit("b", 1, 4),
+        submit("c", 1, 4),
+        *rounds(3),
+        cancel("c"),
+        submit("d", 1, 2),
+        *rounds(12),
+    )
+    return ("PRE-7", "LIFE-6"), settings, ops
+
+
 def preemption_while_results_are_in_flight() -> _Built:
     settings = Settings(blocks=5, block_size=1, seats=4, token_budget=8, overlap_depth=2)
     ops = (submit("a", 1, 4), submit("b", 1, 4), submit("c", 1, 4), STEP, *((STEP, COMPLETE) * 20))
-    return ("LIFE-8", "LIFE-7"), settings, ops
+    return ("LIFE-8",), settings, ops
 
 
 def watermark_is_kept() -> _Built:
@@ -228,6 +242,7 @@ _BUILDERS = (
     growth_runs_out_of_blocks,
     growth_runs_out_with_priorities,
     two_victims_in_one_step,
+    a_victim_is_cancelled,
     preemption_while_results_are_in_flight,
     watermark_is_kept,
     big_head_and_small_followers,

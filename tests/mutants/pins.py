@@ -6,10 +6,11 @@ deletes each conjunct again and sees that it shows.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+from attrs import evolve
 from schedspec.conformance.scenarios import scenarios
 from schedspec.proofs.manifest import read
 from schedspec.proofs.pins import Pin, Table, from_proofs, joined, unpinned
@@ -20,7 +21,7 @@ from schedspec.spec.printed import printed
 from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.registry import Conjunct
 
-from tests.mutants.traces import Run, corpus, faulty, faulty_scenario, mutated
+from tests.mutants.traces import Run, corpus, faulty, faulty_scenario, late_spares, mutated
 
 STORED = Path(__file__).with_name("pins.json")
 SHOWN = Path(__file__).parents[2] / "spec" / "PINS.md"
@@ -35,6 +36,8 @@ Broken = tuple[int, frozenset[str]]
 def first_broken(run: Run, dropped: str | None = None) -> Broken | None:
     """None: nothing breaks.  A message that cannot be read counts as none: the protocol caught it."""
     monitor = Monitor(run.header, dropped=dropped)
+    if run.left_out:
+        monitor.program = evolve(monitor.program, one=_Without(monitor.program.one, run.left_out))
     try:
         for number, message in enumerate(run.messages, start=1):
             broken = frozenset(v.conjunct for v in monitor.feed(message) if v.rule != "LIVE-11")
@@ -43,6 +46,17 @@ def first_broken(run: Run, dropped: str | None = None) -> Broken | None:
     except ProtocolError:
         return None
     return None
+
+
+class _Without(dict[str, Callable[..., None]]):
+    """The functions of a program, without one."""
+
+    def __init__(self, functions: Mapping[str, Callable[..., None]], left_out: str) -> None:
+        super().__init__({left_out: lambda *fields: None})
+        self.functions = functions
+
+    def __missing__(self, event: str) -> Callable[..., None]:
+        return self.functions[event]
 
 
 def shows(conjunct: Conjunct, run: Run) -> bool:
@@ -98,8 +112,12 @@ def _planted() -> Iterator[tuple[str, Run]]:
             yield f"fault:{rule} scenario {number}", faulty_scenario(rule, number)
         for seed in range(RUNS_PER_FAULT):
             yield f"fault:{rule} seed {seed}", faulty(rule, seed)
+    for seed in range(RUNS_PER_FAULT):
+        yield f"late-spares {seed}", late_spares(seed)
     for seed in range(MUTATIONS):
         yield f"mutation {seed}", mutated(seed)
+    for number, run in enumerate(corpus()):
+        yield f"without-Grown {number}", evolve(run, left_out="Grown")
 
 
 @cache
@@ -108,6 +126,10 @@ def planted(name: str) -> Run:
     kind, _, rest = name.partition(" ")
     if kind == "mutation":
         return mutated(int(rest))
+    if kind == "late-spares":
+        return late_spares(int(rest))
+    if kind == "without-Grown":
+        return evolve(corpus()[int(rest)], left_out="Grown")
     how, _, number = rest.partition(" ")
     build = faulty_scenario if how == "scenario" else faulty
     return build(kind.partition(":")[2], int(number))

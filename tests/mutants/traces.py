@@ -4,7 +4,7 @@
 """
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -23,10 +23,11 @@ SPARE_RUNS = 40
 
 @frozen
 class Run:
-    """A recorded run."""
+    """A recorded run; `left_out` is an event that the monitor that judges it forgets."""
 
     header: Header
     messages: tuple[Message, ...]
+    left_out: str = ""
 
 
 @cache
@@ -328,6 +329,40 @@ _CHANGES: dict[str, Callable[[Message, random.Random, list[str], Settings], list
     "step": _step,
     "complete": _complete,
 }
+
+
+class DelaysSpares(DeliversSpares):
+    """A spare token is kept, and delivered with the next result."""
+
+    def __init__(self, settings: Settings, seed: int) -> None:
+        super().__init__(settings, seed)
+        self.kept: list[Delta] = []
+
+    def complete(self, outcome: Outcome, now_ns: int) -> Sequence[Delta]:
+        entries = self.state.in_flight.get(outcome.step, [])
+        stale = {entry.job.id for entry in entries if entry.epoch != entry.job.epoch}
+        before, self.kept = self.kept, []
+        deltas: list[Delta] = []
+        for delta in super().complete(outcome, now_ns):
+            if delta[0] == "delivered" and (late := stale & set(delta[1])):
+                rows = list(zip(delta[1], delta[2], strict=True))
+                self.kept.append(_delivery([row for row in rows if row[0] in late]))
+                delta = _delivery([row for row in rows if row[0] not in late])
+            deltas.append(delta)
+        return before + deltas
+
+
+def _delivery(rows: list[tuple[str, int]]) -> Delta:
+    return ("delivered", [request for request, _ in rows], [token for _, token in rows])
+
+
+def late_spares(seed: int) -> Run:
+    """A random run of the scheduler that delays spare tokens."""
+    rng = random.Random(seed)
+    driver = Driver.start(DelaysSpares, _settings(rng), seed)
+    _drive(driver, rng)
+    driver.drain()
+    return Run(driver.header, tuple(driver.messages))
 
 
 # --- runs of seeded faults -----------------------------------------------------------------------------------
