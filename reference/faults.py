@@ -7,7 +7,6 @@ show that a rule can fail, that the search finds it, and what else breaks with i
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from typing import Any
 
 from attrs import evolve
 
@@ -304,7 +303,7 @@ class StopsAfterAnAllocation(Scheduler):
     """The loop over running requests ends with the first that needs a block."""
 
     def compose(self, jobs: list[Job]) -> tuple[list[tuple[Job, int]], int, int]:
-        growth, need, left = super().compose(jobs)
+        growth, _, left = super().compose(jobs)
         cut = next((n + 1 for n, (job, tokens) in enumerate(growth) if self.new_blocks(job, tokens)), len(growth))
         left += sum(tokens for _, tokens in growth[cut:])
         return growth[:cut], sum(self.new_blocks(job, tokens) for job, tokens in growth[:cut]), left
@@ -687,5 +686,3 @@ class ReadsTheWallClock(Scheduler):
             return growth, need, left
         growth[-1] = (job, tokens - cut)
         return growth, sum(self.new_blocks(j, k) for j, k in growth), left + cut
-
-

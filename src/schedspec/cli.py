@@ -45,13 +45,21 @@ def main() -> None:
 @click.option("--depth", type=click.Choice(["smoke", "quick", "standard", "soak"]), default="quick", show_default=True)
 @click.option("--seconds", type=click.FloatRange(min=1), default=600, help="How long a soak takes.", show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--workload", help="KIND:FILE, such as azure:trace.csv; 'none' for none. Default: azure, if it is at hand.")
+@click.option(
+    "--workload", help="KIND:FILE, such as azure:trace.csv; 'none' for none. Default: azure, if it is at hand."
+)
 @click.option("--first-s", default=str(DEFAULT_FIRST_S), help="Seconds of the recorded workload.", show_default=True)
 @click.option("--rate", default="1", help="How many times as fast requests come: 2, 0.5, 1/3.", show_default=True)
 @click.option("--size", default="1", help="Prompts and outputs times this.", show_default=True)
-@click.option("--step-ns", type=click.IntRange(min=0), default=25_000_000, help="Fixed time of a step.", show_default=True)
-@click.option("--token-ns", type=click.IntRange(min=0), default=50_000, help="Time of a step per token.", show_default=True)
-@click.option("--setting", "settings", multiple=True, help="NAME=VALUE that every run has, such as blocks=64 (repeatable).")
+@click.option(
+    "--step-ns", type=click.IntRange(min=0), default=25_000_000, help="Fixed time of a step.", show_default=True
+)
+@click.option(
+    "--token-ns", type=click.IntRange(min=0), default=50_000, help="Time of a step per token.", show_default=True
+)
+@click.option(
+    "--setting", "settings", multiple=True, help="NAME=VALUE that every run has, such as blocks=64 (repeatable)."
+)
 @click.option("--rule", "rules", multiple=True, help="Judge this rule only (repeatable).")
 @click.option("--timeout-s", type=click.FloatRange(min=0.01), default=10.0, help="Per message.", show_default=True)
 @click.option("--report", type=click.Path(path_type=Path), help="Report folder.  Default: build/report/SUBJECT.")
@@ -111,7 +119,11 @@ def _print_check(run: Any, folder: Path) -> None:
     for failure in findings.failures.values():
         if _level(failure.rule) == "SHOULD":
             page = folder / "failures" / f"{failure.rule}.md"
-            out.print(f"advice: {failure.rule} is broken in {failure.messages} messages, see {page}", highlight=False, soft_wrap=True)
+            out.print(
+                f"advice: {failure.rule} is broken in {failure.messages} messages, see {page}",
+                highlight=False,
+                soft_wrap=True,
+            )
             continue
         rule_table = _steps(failure_table(failure))
         out.print(f"\n[bold red]{failure.rule}[/]  {_statement(failure.rule)}", highlight=False)
@@ -120,7 +132,11 @@ def _print_check(run: Any, folder: Path) -> None:
         out.print(rule_table)
         if failure.also:
             out.print(f"  also broken by this trace: {', '.join(failure.also)}", highlight=False)
-        out.print(f"  again: schedspec replay-failure {folder / 'failures' / (failure.rule + '.json')}", highlight=False, soft_wrap=True)
+        out.print(
+            f"  again: schedspec replay-failure {folder / 'failures' / (failure.rule + '.json')}",
+            highlight=False,
+            soft_wrap=True,
+        )
     for note in findings.notes:
         out.print(f"note: {_escaped(note)}", highlight=False, soft_wrap=True)
     if findings.refused_settings:
@@ -150,7 +166,9 @@ def _verdicts(findings: Any) -> Table:
     table.add_column("exercised", width=9, justify="right")
     table.add_column("statement", ratio=1, no_wrap=True, overflow="ellipsis")
     for rule, result in results(findings).items():
-        colour = "yellow" if result.verdict == "fail" and result.level == "SHOULD" else colours.get(result.verdict, "dim")
+        colour = (
+            "yellow" if result.verdict == "fail" and result.level == "SHOULD" else colours.get(result.verdict, "dim")
+        )
         verdict = f"{result.verdict} ({result.level})" if result.level == "SHOULD" else result.verdict
         table.add_row(rule, f"[{colour}]{verdict}[/]", f"{result.exercised:,}", _escaped(_statement(rule)))
     return table
@@ -162,7 +180,9 @@ def _steps(lines: list[Any]) -> Table:
         table.add_column(column, justify="right" if column == "#" else "left")
     for line in lines:
         style = "bold red" if line.bad else ""
-        table.add_row("  ✗" if line.bad else "   ", str(line.number), _escaped(line.call), _escaped(line.answer), style=style)
+        table.add_row(
+            "  ✗" if line.bad else "   ", str(line.number), _escaped(line.call), _escaped(line.answer), style=style
+        )
     return table
 
 
@@ -203,7 +223,11 @@ def _print_trace(judged: Any, folder: Path) -> None:
         out.print(_steps(step_table(messages, violation.message)))
     if judged.fault is not None:
         out.print(f"[bold red]void[/]  {_escaped(str(judged.fault))}", highlight=False, soft_wrap=True)
-    out.print(f"{judged.messages:,} messages judged in {judged.seconds:.1f} s; report in {folder}", highlight=False, soft_wrap=True)
+    out.print(
+        f"{judged.messages:,} messages judged in {judged.seconds:.1f} s; report in {folder}",
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 @cli.command("validate-adapter")
@@ -284,7 +308,9 @@ def rules(ctx: click.Context, as_json: bool) -> None:
             table.add_column(column, no_wrap=column not in ("statement", "claim"))
         for card in found:
             claims = " ".join(card["claims"]) or "–"
-            table.add_row(card["id"], card["level"], card["needs"], claims, card["evidence"], _escaped(card["statement"]))
+            table.add_row(
+                card["id"], card["level"], card["needs"], claims, card["evidence"], _escaped(card["statement"])
+            )
         out.print(table)
 
 
@@ -300,10 +326,15 @@ def explain(ctx: click.Context, rule_id: str, as_json: bool) -> None:
         if as_json:
             click.echo(json.dumps(card))
             return
-        out.print(f"[bold]{card['id']}[/] ({card['level']}, since {card['since']})  {_escaped(card['statement'])}\n", highlight=False)
+        out.print(
+            f"[bold]{card['id']}[/] ({card['level']}, since {card['since']})  {_escaped(card['statement'])}\n",
+            highlight=False,
+        )
         for conjunct in card["formal"]:
             where = f"on {conjunct['on']}" if conjunct["on"] else conjunct["kind"]
-            out.print(f"  {conjunct['name']:10} {where:18} {_escaped(conjunct['formula'])}", highlight=False, soft_wrap=True)
+            out.print(
+                f"  {conjunct['name']:10} {where:18} {_escaped(conjunct['formula'])}", highlight=False, soft_wrap=True
+            )
         needs = card["needs"] + (", and the order of deltas" if card["ordered"] else "")
         rows = [
             ("needs", needs),

@@ -12,9 +12,9 @@ from functools import partial
 
 from attrs import Factory, define, evolve, frozen
 
+from schedspec.spec.catalogue import registry
 from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.registry import Rule
-from schedspec.spec.catalogue import registry
 from schedspec.spec.verdicts import Verdict, Violation
 from schedspec.spec.vocabulary import Capabilities, Settings, SubjectFactory
 from schedspec.spec.workloads import Workload
@@ -56,9 +56,7 @@ DEPTHS = {
 
 
 def soak(seconds: float) -> Depth:
-    return Depth(
-        name="soak", search_s=seconds * 0.8, workload_s=seconds * 0.15, shrink_s=30.0, examples=10**9
-    )
+    return Depth(name="soak", search_s=seconds * 0.8, workload_s=seconds * 0.15, shrink_s=30.0, examples=10**9)
 
 
 @define(kw_only=True)
@@ -126,9 +124,7 @@ class Findings:
             return
         self.sizes[rule] = size
         also = sorted(broken - {rule}, key=lambda other: registry.rules[other].order)
-        self.examples_of[rule] = Failure(
-            rule=rule, conjunct=violation.conjunct, stage=stage, script=script, also=also
-        )
+        self.examples_of[rule] = Failure(rule=rule, conjunct=violation.conjunct, stage=stage, script=script, also=also)
 
     @property
     def broken(self) -> set[str]:
@@ -260,9 +256,7 @@ class Check:
             self._compare("DET-3", lambda some: rerun_elsewhere(command, some, "another"), scripts)
         self.progress("determinism", 1.0, f"{len(scripts)} runs again")
 
-    def _compare(
-        self, rule: str, again: Callable[[Sequence[Script]], list[list[str]]], scripts: list[Script]
-    ) -> None:
+    def _compare(self, rule: str, again: Callable[[Sequence[Script]], list[list[str]]], scripts: list[Script]) -> None:
         if self.only and rule not in self.only:
             return
         self.findings.bound[rule] += len(scripts)
@@ -309,9 +303,7 @@ class Check:
 
     def _explain(self, failure: Failure) -> None:
         """Run the script once more, and note the values that the conjunct read."""
-        run = Driver.start(
-            self.factory, failure.script.settings, failure.script.seed, name=self.name, explain=True
-        )
+        run = Driver.start(self.factory, failure.script.settings, failure.script.seed, name=self.name, explain=True)
         run.run(failure.script.ops)
         failure.run = run
         seen = [v for v in run.broken if v.rule == failure.rule]
@@ -416,4 +408,3 @@ def exit_status(findings: Findings, *, strict: bool = False) -> int:
         return INTERRUPTED
     open_verdicts = {result.verdict for result in results(findings).values()} & {"not exercised", "unknown"}
     return 3 if strict and (broken or open_verdicts) else 0
-

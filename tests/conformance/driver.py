@@ -8,9 +8,9 @@ from collections.abc import Iterable
 
 from attrs import Factory, define
 
+from schedspec.spec.catalogue import registry
 from schedspec.spec.monitor import Monitor
 from schedspec.spec.protocol import ProtocolError
-from schedspec.spec.catalogue import registry
 from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import Header, Message, Outcome, Plan, Settings, Subject, SubjectFactory
 

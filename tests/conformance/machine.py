@@ -1,8 +1,8 @@
 """The search: a Hypothesis state machine over the protocol.
 
 It draws settings and operations, hands them to the driver, and drains what is left.  A broken rule does not raise: it
-is collected, and nothing more happens in that example, so that one search judges all rules; the shrinker takes over from there
-(`shrink.py`).
+is collected, and nothing more happens in that example, so that one search judges all rules; the shrinker takes over
+from there (`shrink.py`).
 """
 
 from collections.abc import Callable
@@ -58,9 +58,7 @@ def submissions(draw: st.DrawFn) -> tuple[int | tuple[int, ...], int, int | None
     return prompt, output, stop, draw(st.integers(0, 2)), draw(st.sampled_from(("a", "b")))
 
 
-def negotiated(
-    start: Callable[[Settings], Driver], wanted: Settings, refused: dict[str, object]
-) -> Driver:
+def negotiated(start: Callable[[Settings], Driver], wanted: Settings, refused: dict[str, object]) -> Driver:
     """A driver with settings as near to the wanted ones as the subject honours; `refused` collects what it
     does not."""
     settings = wanted
@@ -114,9 +112,7 @@ def machine_for(
         def submit_one(self, drawn: tuple[int | tuple[int, ...], int, int | None, int, str]) -> None:
             prompt, output, stop, priority, client = drawn
             self.submitted += 1
-            op = submit(
-                f"r{self.submitted}", prompt, output, stop_after=stop, priority=priority, client=client
-            )
+            op = submit(f"r{self.submitted}", prompt, output, stop_after=stop, priority=priority, client=client)
             self.driver.do(op)
 
         @rule(drawn=submissions())
@@ -185,6 +181,3 @@ def search(
             suppress_health_check=list(HealthCheck),
         ),
     )
-
-
-

@@ -75,9 +75,7 @@ def _receipt(receipt: Receipt) -> str:
 def _plan(plan: Plan) -> str:
     runs = [
         f"{request}[{start},{start + tokens}){'*' if samples else ''}"
-        for request, start, tokens, samples in zip(
-            plan.request, plan.start, plan.tokens, plan.samples, strict=True
-        )
+        for request, start, tokens, samples in zip(plan.request, plan.start, plan.tokens, plan.samples, strict=True)
     ]
     parts = [deltas_in_words(plan.deltas)] if plan.deltas else []
     parts.append("runs " + " ".join(runs) if runs else "runs nobody")
@@ -85,10 +83,7 @@ def _plan(plan: Plan) -> str:
 
 
 def _outcome(outcome: Outcome) -> str:
-    rows = [
-        f"{request}{' stops' if stop else ''}"
-        for request, stop in zip(outcome.request, outcome.stop, strict=True)
-    ]
+    rows = [f"{request}{' stops' if stop else ''}" for request, stop in zip(outcome.request, outcome.stop, strict=True)]
     return f" (tokens for {', '.join(rows)})" if rows else ""
 
 

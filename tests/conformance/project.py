@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from attrs import evolve
 
+from schedspec.spec.catalogue import registry
 from schedspec.spec.monitor import Monitor
 from schedspec.spec.protocol import ProtocolError
-from schedspec.spec.catalogue import registry
 from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import Delta, Header, Message, Outcome, Plan
 
@@ -35,9 +35,7 @@ def shortened(
     return found, best
 
 
-def _fails_alike(
-    header: Header, messages: Sequence[Message], conjunct: str, also: frozenset[str]
-) -> Violation | None:
+def _fails_alike(header: Header, messages: Sequence[Message], conjunct: str, also: frozenset[str]) -> Violation | None:
     """The violation, if that conjunct is the first to fail, at the last message, with no rule that is new."""
     monitor = Monitor(header, explain=False)
     try:

@@ -9,9 +9,9 @@ from typing import Any
 
 from attrs import Factory, asdict, define
 
+from schedspec.spec.catalogue import registry
 from schedspec.spec.monitor import Monitor
 from schedspec.spec.protocol import ProtocolError
-from schedspec.spec.catalogue import registry
 from schedspec.spec.trace import TraceError, TraceWriter, read_trace
 from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import Header, Message
@@ -73,9 +73,7 @@ def judge(path: Path, progress: Callable[[str, float, str], None] = lambda stage
     return judged
 
 
-def _watched(
-    messages: Iterator[Message], progress: Callable[[str, float, str], None]
-) -> Iterator[Message]:
+def _watched(messages: Iterator[Message], progress: Callable[[str, float, str], None]) -> Iterator[Message]:
     for number, message in enumerate(messages):
         if number % 5_000 == 0:
             progress("judging", 0.0, f"{number:,} messages")

@@ -1,11 +1,11 @@
 """What a run leaves behind: a folder with the verdicts, and for each failure the files that an engineer needs.
 
-    report.json         what `--json` prints
-    report.md           the table, and every failure
-    failures/ID.md      the sentence, the proof in words, the step table
-    failures/ID.jsonl   the shortest trace, as `schedspec trace` reads it
-    failures/ID.json    the script, as `schedspec replay-failure` reads it
-    failures/ID_test.py the same as a test that can be pasted
+report.json         what `--json` prints
+report.md           the table, and every failure
+failures/ID.md      the sentence, the proof in words, the step table
+failures/ID.jsonl   the shortest trace, as `schedspec trace` reads it
+failures/ID.json    the script, as `schedspec replay-failure` reads it
+failures/ID_test.py the same as a test that can be pasted
 """
 
 import json
@@ -15,8 +15,8 @@ from typing import Any
 
 from attrs import asdict, fields
 
-from schedspec.spec.registry import Rule
 from schedspec.spec.catalogue import registry
+from schedspec.spec.registry import Rule
 from schedspec.spec.trace import TraceWriter
 from schedspec.spec.vocabulary import Settings
 
@@ -140,10 +140,7 @@ def failure_table(failure: Failure) -> list[Line]:
         return []
     if failure.difference is not None:
         lines = step_table(run.messages, None)
-        return [
-            Line(line.number, line.call, line.answer, line.number == failure.difference.message)
-            for line in lines
-        ]
+        return [Line(line.number, line.call, line.answer, line.number == failure.difference.message) for line in lines]
     return step_table(run.messages, failure.violation.message if failure.violation else None)
 
 

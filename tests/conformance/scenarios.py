@@ -46,9 +46,7 @@ def growth_runs_out_of_blocks() -> _Built:
 
 
 def growth_runs_out_with_priorities() -> _Built:
-    settings = Settings(
-        blocks=5, block_size=1, seats=4, token_budget=8, policy="priority", victim="lowest_priority"
-    )
+    settings = Settings(blocks=5, block_size=1, seats=4, token_budget=8, policy="priority", victim="lowest_priority")
     ops = (
         submit("a", 1, 4, priority=2),
         submit("b", 1, 4, priority=0),
@@ -148,9 +146,7 @@ def two_ends_in_one_step() -> _Built:
 
 
 def what_never_fits_is_refused() -> _Built:
-    settings = Settings(
-        blocks=4, block_size=2, max_prompt_tokens=6, max_output_tokens=6, max_model_tokens=10
-    )
+    settings = Settings(blocks=4, block_size=2, max_prompt_tokens=6, max_output_tokens=6, max_model_tokens=10)
     ops = (
         submit("pool", 5, 5),
         submit("prompt", 7, 1),

@@ -7,8 +7,8 @@ from typing import Any
 
 from attrs import define, frozen
 
-from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.catalogue import registry
+from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import SubjectFactory
 
@@ -35,7 +35,9 @@ def load_failure(path: Path) -> Stored:
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         hint = "; a trace is judged by `schedspec trace`" if path.suffix == ".jsonl" else ""
         raise ValueError(f"{path} is not JSON: {error}{hint}") from error
-    missing = [key for key in ("subject", "rule", "conjunct", "script") if not isinstance(plain, dict) or key not in plain]
+    missing = [
+        key for key in ("subject", "rule", "conjunct", "script") if not isinstance(plain, dict) or key not in plain
+    ]
     if missing:
         raise ValueError(f"{path} lacks {missing[0]!r}: is it a failures/ID.json of a report?")
     try:

@@ -141,9 +141,7 @@ def _step(session: _Session) -> str:
         raise _Failed(f"the first plan runs {min(unknown)!r}, but only 'r1' and 'r2' were submitted")
     for id in plan.request:
         if "admitted" not in session.names(id):
-            raise _Failed(
-                f"the plan runs {id!r}, but no delta ['admitted', {id!r}, 0] came before or with it"
-            )
+            raise _Failed(f"the plan runs {id!r}, but no delta ['admitted', {id!r}, 0] came before or with it")
     return f"the first plan runs {', '.join(plan.request)}"
 
 
@@ -165,9 +163,7 @@ def _blocks(session: _Session) -> str:
     if level != "tables":
         return f"not looked at, since the subject shows {level} only"
     if "took" not in names and "shared" not in names:
-        raise _Failed(
-            "the subject says that it shows tables, but no 'took' delta says which blocks it gave 'r1'"
-        )
+        raise _Failed("the subject says that it shows tables, but no 'took' delta says which blocks it gave 'r1'")
     if "gave" not in names:
         raise _Failed("'r1' finished, but no 'gave' delta says that its blocks came back")
     return "blocks are taken with 'took' and returned with 'gave'"

@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path
 
 from attrs import evolve
+from tests.mutants.traces import Run, corpus, faulty, faulty_scenario, late_spares, mutated
+
 from schedspec.conformance.scenarios import scenarios
 from schedspec.proofs.manifest import read
 from schedspec.proofs.pins import Pin, Table, from_proofs, joined, unpinned
@@ -20,8 +22,6 @@ from schedspec.spec.monitor import Monitor
 from schedspec.spec.printed import printed
 from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.registry import Conjunct
-
-from tests.mutants.traces import Run, corpus, faulty, faulty_scenario, late_spares, mutated
 
 STORED = Path(__file__).with_name("pins.json")
 SHOWN = Path(__file__).parents[2] / "spec" / "PINS.md"
@@ -164,9 +164,9 @@ def write(table: Table) -> None:
 def page(table: Table) -> Iterator[str]:
     yield "# What pins each guard and effect"
     yield ""
-    yield "Written by `python tests/mutants/pins.py`. A conjunct is pinned by a *proof* that breaks when it is deleted, by"
-    yield "a *clean run* that then raises a false alarm, or by a planted *fault* that then goes by. An *implied* one follows"
-    yield "from the others: it gives a failure its name."
+    yield "Written by `python tests/mutants/pins.py`. A conjunct is pinned by a *proof* that breaks when it is deleted,"
+    yield "by a *clean run* that then raises a false alarm, or by a planted *fault* that then goes by. An *implied* one"
+    yield "follows from the others: it gives a failure its name."
     yield ""
     yield "| conjunct | on | formula | pinned by |"
     yield "| --- | --- | --- | --- |"

@@ -3,6 +3,7 @@
 import sys
 
 import pytest
+
 from schedspec.conformance.check import Check, Depth, Findings, results
 from schedspec.reference import make
 from schedspec.reference.faults import FAULTS, factory

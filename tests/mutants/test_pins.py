@@ -1,12 +1,12 @@
 """For every guard and every effect it is known what pins it, and deleting it shows."""
 
 import pytest
+from tests.mutants import pins
+from tests.mutants.traces import corpus
+
 from schedspec.proofs.manifest import read
 from schedspec.proofs.pins import from_proofs, joined, unpinned
 from schedspec.spec.catalogue import registry
-
-from tests.mutants import pins
-from tests.mutants.traces import corpus
 
 CONJUNCTS = {conjunct.name: conjunct for conjunct in registry.conjuncts}
 

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from attrs import evolve, frozen
+
 from schedspec.conformance.driver import Driver
 from schedspec.conformance.scenarios import scenarios
 from schedspec.conformance.script import COMPLETE, STEP, Op, cancel, submit
@@ -160,13 +161,13 @@ def _submit(message: Message, rng: random.Random, ids: list[str], settings: Sett
     if receipt.verdict == "accepted":
         reason = rng.choice(("kv_blocks", "prompt_tokens", "output_tokens", "model_tokens", "token_budget", "other"))
         refused = Receipt(verdict="refused", reason=reason, limit=1, value=2)
-        return rng.choice(([evolve(message, answer=refused)], [message, message], [message, evolve(message, answer=refused)]))
+        return rng.choice(
+            ([evolve(message, answer=refused)], [message, message], [message, evolve(message, answer=refused)])
+        )
     if receipt.verdict == "refused":
         swapped = evolve(receipt, limit=receipt.value, value=receipt.limit)
         accepted = Receipt(verdict="accepted")
-        return rng.choice(
-            ([evolve(message, answer=accepted)], [evolve(message, answer=swapped)], [message, message])
-        )
+        return rng.choice(([evolve(message, answer=accepted)], [evolve(message, answer=swapped)], [message, message]))
     return [evolve(message, answer=Receipt(verdict="accepted"))]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 from click.testing import CliRunner, Result
+
 from schedspec.cli import cli
 from schedspec.conformance.driver import replay
 from schedspec.conformance.script import Script, cancel, rounds, submit

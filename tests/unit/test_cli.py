@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+
 from schedspec.cli import cli
 from schedspec.spec.catalogue import registry
 

@@ -175,9 +175,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., StdioFactory]]:
     """A subject whose `step` does this.  Only where a hang is expected the timeout is short."""
     factories: list[StdioFactory] = []
 
-    def make(
-        step: str = "answer({'step': 1})", configure: str = "answer({})", timeout_s: float = 30.0
-    ) -> StdioFactory:
+    def make(step: str = "answer({'step': 1})", configure: str = "answer({})", timeout_s: float = 30.0) -> StdioFactory:
         path = tmp_path / "server.py"
         path.write_text(SERVER.replace("CONFIGURE", configure).replace("STEP", step), encoding="utf-8")
         factories.append(StdioFactory(f"{PYTHON} {shlex.quote(str(path))}", timeout_s))
@@ -206,8 +204,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., StdioFactory]]:
         ),
         (
             "os.close(1); time.sleep(60)",
-            "step got no answer, since the process closed its stdin or stdout: "
-            "keep both open until stdin ends",
+            "step got no answer, since the process closed its stdin or stdout: keep both open until stdin ends",
         ),
         ("pass", "step got no answer within 0.5 s: does it flush its stdout after every line?"),
         (
@@ -254,9 +251,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., StdioFactory]]:
         ("answer({'step': -1})", "step: step is -1, but must be an integer of at least 0"),
     ],
 )
-def test_a_fault_over_stdio_is_a_sentence(
-    serve: Callable[..., StdioFactory], step: str, sentence: str
-) -> None:
+def test_a_fault_over_stdio_is_a_sentence(serve: Callable[..., StdioFactory], step: str, sentence: str) -> None:
     factory = serve(step, timeout_s=0.5 if "within 0.5 s" in sentence else 30.0)
     subject = factory(SETTINGS, 0)
     with pytest.raises(ProtocolError) as caught:
@@ -303,9 +298,7 @@ def test_a_refused_setting_needs_a_name_that_exists(serve: Callable[..., StdioFa
 
 def test_neither_side_blocks_the_other(serve: Callable[..., StdioFactory]) -> None:
     """More than a pipe holds, both ways and on stderr, none of it read before all of it is written."""
-    subject = serve("sys.stderr.write('x' * 1_000_000); answer({'step': 1, 'request': ['a'] * 200_000})")(
-        SETTINGS, 0
-    )
+    subject = serve("sys.stderr.write('x' * 1_000_000); answer({'step': 1, 'request': ['a'] * 200_000})")(SETTINGS, 0)
     subject.cancel("x" * 1_000_000, 0)
     with pytest.raises(ProtocolError, match=r"start is \[\], but has 0 entries where request has 200000"):
         subject.step(0)
@@ -376,8 +369,7 @@ def exists(pid: int) -> bool:
         ("'", 'configure cannot read the command "\'": No closing quotation'),
         (
             "/",
-            "configure cannot start '/', Permission denied: "
-            "is it executable (chmod +x), and has a script its #! line?",
+            "configure cannot start '/', Permission denied: is it executable (chmod +x), and has a script its #! line?",
         ),
     ],
 )
@@ -448,9 +440,7 @@ def test_a_missing_method_is_named() -> None:
     subject = Guarded(Little())
     assert subject.capabilities().name == "unnamed"
     assert subject.observe() is None
-    with pytest.raises(
-        SubjectFault, match=r"^step is no method of Little: the six methods are capabilities, "
-    ):
+    with pytest.raises(SubjectFault, match=r"^step is no method of Little: the six methods are capabilities, "):
         subject.step(0)
 
 
@@ -537,9 +527,7 @@ def test_the_current_directory_can_be_imported_from(tmp_path: Path, monkeypatch:
         ),
     ],
 )
-def test_a_name_that_leads_nowhere(
-    name: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_name_that_leads_nowhere(name: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "this_one_is_broken.py").write_text("1 / 0")
     (tmp_path / "this_one_lacks.py").write_text("import not_installed")
     monkeypatch.chdir(tmp_path)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
+
 from schedspec.spec.monitor import Monitor, canonical
 from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.vocabulary import (

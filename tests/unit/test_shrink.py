@@ -3,6 +3,7 @@
 import random
 
 import pytest
+
 from schedspec.conformance.driver import Driver, replay
 from schedspec.conformance.project import shortened
 from schedspec.conformance.script import COMPLETE, STEP, Op, Script, cancel, from_json, submit, to_json
@@ -54,7 +55,14 @@ def test_a_recorded_failure_becomes_shorter(rule: str) -> None:
 
 
 def test_a_script_survives_json() -> None:
-    ops = [submit("a", 3, 2, stop_after=1, priority=2), STEP, COMPLETE, Op("repeat", back=2), Op("tick", ns=5), cancel("a")]
+    ops = [
+        submit("a", 3, 2, stop_after=1, priority=2),
+        STEP,
+        COMPLETE,
+        Op("repeat", back=2),
+        Op("tick", ns=5),
+        cancel("a"),
+    ]
     script = Script(SETTINGS, 3, ops)
     assert from_json(to_json(script)) == script
 

@@ -266,8 +266,7 @@ DELTAS_FIELD: dict[str, Any] = {"deltas": []}
         ),
         (
             '{"schema": "schedspec/2"}\n',
-            "t:1: schema is 'schedspec/2', but this version reads 'schedspec/1': "
-            "another version of schedspec wrote it",
+            "t:1: schema is 'schedspec/2', but this version reads 'schedspec/1': another version of schedspec wrote it",
         ),
         (
             END,
@@ -323,8 +322,7 @@ DELTAS_FIELD: dict[str, Any] = {"deltas": []}
         ),
         (
             HEAD.replace('"settings"', '"setings"'),
-            "t:1: header: setings is {}, but a line of type header has no such field: "
-            "did you mean 'settings'?",
+            "t:1: header: setings is {}, but a line of type header has no such field: did you mean 'settings'?",
         ),
     ],
 )
@@ -394,8 +392,7 @@ async def late() -> None:
         (
             read_plan,
             None,
-            "step: plan is None, but must be a Plan or an object with its fields: "
-            "has the method a return statement?",
+            "step: plan is None, but must be a Plan or an object with its fields: has the method a return statement?",
         ),
         (read_plan, [1], "step: plan is [1], but must be a Plan or an object with its fields"),
         (read_plan, {}, "step: step is missing, but Plan needs it: of step, request, start, tokens, samples"),
@@ -408,8 +405,7 @@ async def late() -> None:
         (
             read_plan,
             plan(step=True),
-            "step: step is True, but must be an integer of at least 0: "
-            "true and false are no numbers, write 1 or 0",
+            "step: step is True, but must be an integer of at least 0: true and false are no numbers, write 1 or 0",
         ),
         (
             read_plan,
@@ -457,8 +453,7 @@ async def late() -> None:
         (
             read_plan,
             plan(start=[0, 1]),
-            "step: start is [0, 1], but has 2 entries where request has 1: "
-            "columns have one entry for each request",
+            "step: start is [0, 1], but has 2 entries where request has 1: columns have one entry for each request",
         ),
         (
             read_plan,
@@ -485,8 +480,7 @@ async def late() -> None:
         (
             read_deltas,
             ["took"],
-            "complete: deltas[0] is 'took', but must be a list of a name and its fields: "
-            "like ['took', 'r1', [7]]",
+            "complete: deltas[0] is 'took', but must be a list of a name and its fields: like ['took', 'r1', [7]]",
         ),
         (
             read_deltas,
@@ -511,8 +505,7 @@ async def late() -> None:
         (
             read_deltas,
             [["took", "a", 7]],
-            "complete: deltas[0].blocks is 7, but must be a list: "
-            "one array for each field, even of one entry",
+            "complete: deltas[0].blocks is 7, but must be a list: one array for each field, even of one entry",
         ),
         (
             read_deltas,
@@ -549,8 +542,7 @@ async def late() -> None:
         (
             read_capabilities,
             {"observes": "table"},
-            "capabilities: observes is 'table', but must be one of decisions, counters, tables: "
-            "did you mean 'tables'?",
+            "capabilities: observes is 'table', but must be one of decisions, counters, tables: did you mean 'tables'?",
         ),
         (
             read_capabilities,
@@ -611,9 +603,7 @@ async def late() -> None:
         ),
     ],
 )
-def test_a_wrong_answer_is_refused_in_a_sentence(
-    read: Callable[[Any], Any], answer: Any, sentence: str
-) -> None:
+def test_a_wrong_answer_is_refused_in_a_sentence(read: Callable[[Any], Any], answer: Any, sentence: str) -> None:
     with pytest.raises(ProtocolError) as caught:
         read(answer)
     assert str(caught.value).startswith(sentence)
@@ -679,9 +669,7 @@ def test_the_schema_has_every_field(name: str, cls: type) -> None:
 
 
 def test_the_schema_has_the_closed_lists() -> None:
-    found = {
-        tuple(items["const"] for items in option["prefixItems"][:1]): option for option in delta_options()
-    }
+    found = {tuple(items["const"] for items in option["prefixItems"][:1]): option for option in delta_options()}
     assert [name for (name,) in found] == list(DELTAS)
     assert [option["minItems"] - 1 for option in delta_options()] == [len(f) for f in DELTAS.values()]
     assert definition("capabilities")["properties"]["claims"]["items"]["enum"] == list(CLAIMS)

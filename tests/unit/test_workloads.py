@@ -116,9 +116,7 @@ def test_rate_and_size_are_exact(write: Write) -> None:
 
 def test_smaller_requests_share_as_the_large_ones_did(write: Write) -> None:
     write("m.jsonl", MOONCAKE)
-    small = [
-        item.request for item in to_requests(parse_workload("mooncake:m.jsonl", size="0.1").arrivals(), 0)
-    ]
+    small = [item.request for item in to_requests(parse_workload("mooncake:m.jsonl", size="0.1").arrivals(), 0)]
     assert [len(request.prompt_ids) for request in small] == [51 + 8, 2 * 51, 10]
     assert small[0].prompt_ids[:51] == small[1].prompt_ids[:51]
     assert small[0].prompt_ids[51:] != small[1].prompt_ids[51:59]
@@ -257,9 +255,7 @@ def test_a_wrong_name_is_refused_in_a_sentence(
         ({"first_s": -1}, "first_s is -1, but must be greater than 0"),
     ],
 )
-def test_wrong_options_are_refused_in_a_sentence(
-    write: Write, options: dict[str, str | int], sentence: str
-) -> None:
+def test_wrong_options_are_refused_in_a_sentence(write: Write, options: dict[str, str | int], sentence: str) -> None:
     write("a.csv", AZURE)
     with pytest.raises(WorkloadError) as caught:
         parse_workload("azure:a.csv", **options)  # type: ignore[arg-type]

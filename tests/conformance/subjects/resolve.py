@@ -21,9 +21,7 @@ class UnknownSubject(ValueError):
     """A name that leads to no factory.  Its text is one sentence."""
 
 
-def resolve(
-    name: str, builtins: Mapping[str, SubjectFactory], timeout_s: float = TIMEOUT_S
-) -> SubjectFactory:
+def resolve(name: str, builtins: Mapping[str, SubjectFactory], timeout_s: float = TIMEOUT_S) -> SubjectFactory:
     if name in builtins:
         return builtins[name]
     if name.startswith("exec:"):

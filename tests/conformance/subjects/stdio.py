@@ -16,9 +16,9 @@ import selectors
 import shlex
 import signal
 import subprocess
-from time import monotonic
 import weakref
 from collections.abc import Mapping, Sequence
+from time import monotonic
 from typing import Any
 
 from attrs import fields_dict
@@ -66,9 +66,7 @@ class StdioFactory:
     the interpreter.
     """
 
-    def __init__(
-        self, command: str, timeout_s: float = TIMEOUT_S, start_timeout_s: float = START_TIMEOUT_S
-    ) -> None:
+    def __init__(self, command: str, timeout_s: float = TIMEOUT_S, start_timeout_s: float = START_TIMEOUT_S) -> None:
         self.command = command
         self._timeout_s = timeout_s
         self._start_timeout_s = start_timeout_s
@@ -293,15 +291,9 @@ def _start(command: str) -> "subprocess.Popen[bytes]":
     pipe = subprocess.PIPE
     try:
         # In a session of its own, so that what it starts can be ended with it.
-        return subprocess.Popen(
-            words, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True
-        )
+        return subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True)
     except FileNotFoundError:
-        hint = (
-            "give its path, like ./adapter"
-            if "/" not in words[0]
-            else "is the path right, and the #! of a script?"
-        )
+        hint = "give its path, like ./adapter" if "/" not in words[0] else "is the path right, and the #! of a script?"
         raise SubjectFault("configure", f"found no command {words[0]!r}", hint) from None
     except OSError as error:
         hint = "is it executable (chmod +x), and has a script its #! line?"
@@ -341,9 +333,7 @@ def _answer(method: str, line: bytes, asked: int) -> dict[str, Any]:
     try:
         answer = json.loads(line)
     except (ValueError, RecursionError):
-        raise SubjectFault(
-            method, f"was answered with {_quoted(line)}, which is not JSON", _TO_STDERR
-        ) from None
+        raise SubjectFault(method, f"was answered with {_quoted(line)}, which is not JSON", _TO_STDERR) from None
     if not isinstance(answer, dict):
         problem = f"was answered with {_quoted(line)}, which is no object with id and result"
         raise SubjectFault(method, problem, _TO_STDERR)
