@@ -18,7 +18,7 @@ help:
 	@echo '(3.11 or later; on Debian: apt-get install make python3-venv).'
 
 check: .venv/check.stamp
-	$(bin)/schedspec check reference $(ARGS)
+	$(bin)/schedspec check reference --workload-s 8 $(ARGS)
 
 test: .venv/dev.stamp
 	$(bin)/pytest $(ARGS)

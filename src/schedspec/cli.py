@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import click
+from attrs import evolve
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -49,6 +50,11 @@ def main() -> None:
     "--workload", help="KIND:FILE, such as azure:trace.csv; 'none' for none. Default: azure, if it is at hand."
 )
 @click.option("--first-s", default=str(DEFAULT_FIRST_S), help="Seconds of the recorded workload.", show_default=True)
+@click.option(
+    "--workload-s",
+    type=click.FloatRange(min=0.1),
+    help="Stop its arrivals after this time on your clock.  Default: never if --workload is given, else as deep as asked.",
+)
 @click.option("--rate", default="1", help="How many times as fast requests come: 2, 0.5, 1/3.", show_default=True)
 @click.option("--size", default="1", help="Prompts and outputs times this.", show_default=True)
 @click.option(
@@ -80,11 +86,12 @@ def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
         from .spec.protocol import ProtocolError
 
         depth = soak(options["seconds"]) if options["depth"] == "soak" else DEPTHS[options["depth"]]
+        wall_s = options["workload_s"] or (None if options["workload"] else depth.workload_s)
         run = Check(
             name=subject,
             factory=_subject(subject, options["timeout_s"]),
             seed=options["seed"],
-            depth=depth,
+            depth=evolve(depth, workload_s=wall_s),
             workload=_workload(options, as_json=options["as_json"]),
             step_time=StepTime(fixed_ns=options["step_ns"], per_token_ns=options["token_ns"]),
             rerun=[sys.executable, "-m", "schedspec", "rerun", subject],

@@ -37,19 +37,19 @@ LONGEST_RERUN_OPS = 160
 
 @frozen(kw_only=True)
 class Depth:
-    """How long each stage may take, in seconds; the search stops earlier when `examples` are through.  `reruns`: the
-    DET rules are judged, which takes two more processes."""
+    """How long each stage may take, in seconds; the search stops earlier when `examples` are through, the workload
+    when it has ended (None: only then).  `reruns`: the DET rules are judged, which takes two more processes."""
 
     name: str
     search_s: float
-    workload_s: float
+    workload_s: float | None
     shrink_s: float
     examples: int
     reruns: bool = True
 
 
 DEPTHS = {
-    "smoke": Depth(name="smoke", search_s=0.3, workload_s=0.0, shrink_s=0.3, examples=25, reruns=False),
+    "smoke": Depth(name="smoke", search_s=0.3, workload_s=0.5, shrink_s=0.3, examples=25, reruns=False),
     "quick": Depth(name="quick", search_s=3.0, workload_s=1.5, shrink_s=2.0, examples=400),
     "standard": Depth(name="standard", search_s=60.0, workload_s=20.0, shrink_s=10.0, examples=6_000),
 }
@@ -216,7 +216,7 @@ class Check:
         self.progress("search", 1.0, f"{done} examples")
 
     def _replay_workload(self) -> None:
-        if self.workload is None or not self.depth.workload_s or self._enough():
+        if self.workload is None or self._enough():
             return
         name = f"{self.workload.kind}:{self.workload.path.name}"
         driver = negotiated(self.start, SETTINGS, self.findings.refused_settings)
