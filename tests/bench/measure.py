@@ -9,6 +9,8 @@ from typing import Literal
 
 from attrs import Factory, frozen
 
+__all__ = ["Result", "median", "quiet", "seconds"]
+
 
 @frozen(kw_only=True)
 class Result:
@@ -31,7 +33,6 @@ class Result:
 @contextmanager
 def quiet() -> Iterator[None]:
     """No garbage collection while a clock runs: it would be paid for by whoever comes next."""
-    gc.collect()
     gc.freeze()
     gc.disable()
     try:
@@ -46,8 +47,3 @@ def seconds(work: Callable[[], object]) -> float:
     begun = time.thread_time()
     work()
     return time.thread_time() - begun
-
-
-def medians(samples: list[dict[str, float]]) -> dict[str, float]:
-    """Name by name."""
-    return {name: median(sample[name] for sample in samples) for name in samples[0]}

@@ -4,7 +4,6 @@ Tokens are made up and no model stops anybody: a request runs to its declared le
 """
 
 import random
-from collections import deque
 from collections.abc import Callable, Iterator
 
 from schedspec.reference import Scheduler
@@ -14,6 +13,7 @@ STEP_NS = 25_000_000
 VOCABULARY = 32_003
 
 Arrivals = Iterator[Request]
+Feed = Callable[[Message], object]
 
 
 class Recorder:
@@ -35,17 +35,27 @@ class Recorder:
         outcome = outcome_of(plan)
         return Message("complete", self.now_ns, outcome, self.scheduler.complete(outcome, self.now_ns))
 
-    def round(self) -> tuple[Message, Message]:
+    def round(self) -> list[Message]:
         step = self.step()
-        return step, self.complete(step.answer)
+        return [step, self.complete(step.answer)]
+
+    def busy_round(self, arrivals: Arrivals, waiting: int) -> list[Message]:
+        """A round before which so many requests wait."""
+        missing = waiting - self.scheduler.state.queue.size
+        return [self.submit(next(arrivals)) for _ in range(missing)] + self.round()
+
+    def fill(self, arrivals: Arrivals, running: int, feed: Feed) -> None:
+        """Submit so many requests and run until the prompt of each is computed."""
+        for _ in range(running):
+            feed(self.submit(next(arrivals)))
+        state = self.scheduler.state
+        while len(state.running) < running or any(not job.outputs for job in state.running.values()):
+            for message in self.round():
+                feed(message)
 
     @property
     def live(self) -> int:
         return len(self.scheduler.state.jobs)
-
-    @property
-    def waiting(self) -> int:
-        return self.scheduler.state.queue.size
 
 
 def outcome_of(plan: Plan) -> Outcome:
@@ -55,7 +65,7 @@ def outcome_of(plan: Plan) -> Outcome:
     return Outcome(step=plan.step, request=rows, token=tokens, stop=[False] * len(rows))
 
 
-def requests(seed: int, prompt: tuple[int, int], output: tuple[int, int]) -> Arrivals:
+def requests(seed: int, prompt: tuple[int, int], output: tuple[int, int], prefix: str = "r") -> Arrivals:
     """An endless row of requests that share no prefix, of lengths drawn evenly from the two ranges."""
     rng = random.Random(seed)
     number = 0
@@ -63,27 +73,15 @@ def requests(seed: int, prompt: tuple[int, int], output: tuple[int, int]) -> Arr
         number += 1
         length = rng.randint(*prompt)
         start = rng.randrange(1 << 30)
-        yield Request(
-            id=f"r{number}", prompt_ids=tuple(range(start, start + length)), max_output_tokens=rng.randint(*output)
-        )
+        ids = tuple(range(start, start + length))
+        yield Request(id=f"{prefix}{number}", prompt_ids=ids, max_output_tokens=rng.randint(*output))
 
 
-def messages(recorder: Recorder, arrivals: Arrivals, wanted: int, waiting: int) -> Iterator[Message]:
-    """So many messages of a system that always has `waiting` requests in its queue; then it runs dry, and ends."""
+def run(recorder: Recorder, arrivals: Arrivals, lines: int, waiting: int) -> Iterator[Message]:
+    """About so many messages, while so many requests wait; then nobody comes any more, and the run ends."""
     count = 0
-    while count < wanted or recorder.live:
-        while count < wanted and recorder.waiting < waiting:
-            yield recorder.submit(next(arrivals))
-            count += 1
-        yield from recorder.round()
-        count += 2
+    while count < lines or recorder.live:
+        messages = recorder.busy_round(arrivals, waiting if count < lines else 0)
+        count += len(messages)
+        yield from messages
     yield Message("end", recorder.now_ns)
-
-
-def filled(recorder: Recorder, arrivals: Arrivals, running: int, feed: Callable[[Message], object]) -> None:
-    """Submit so many requests and run until the prompt of each is computed."""
-    for _ in range(running):
-        feed(recorder.submit(next(arrivals)))
-    state = recorder.scheduler.state
-    while len(state.running) < running or any(job.issued < job.request.prompt_tokens for job in state.running.values()):
-        deque(map(feed, recorder.round()), maxlen=0)

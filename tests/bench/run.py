@@ -1,0 +1,81 @@
+"""Measures speeds: `python tests/bench/run.py [--only NAME] [--json] [--tiny]`.
+
+Prints a table and writes build/bench.json: name -> figure, unit, asked, ratio and what else was seen.  A ratio of at
+least 1 is what is asked for.  Nothing here passes or fails: a machine that does something else is slower.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "src")]  # it is run by its path
+
+from tests.bench import monitors, schedulers, searches, traces  # noqa: E402
+from tests.bench.measure import Result  # noqa: E402
+
+BENCHES: dict[str, Callable[[bool], Iterator[Result]]] = {
+    "monitor": lambda tiny: monitors.bench(monitors.TINY if tiny else monitors.Size()),
+    "reference": lambda tiny: schedulers.bench(schedulers.TINY if tiny else schedulers.Size()),
+    "search": lambda tiny: searches.bench(searches.TINY if tiny else searches.Size()),
+    "trace": lambda tiny: traces.bench(traces.TINY if tiny else traces.Size()),
+}
+ROW = "{:<48} {:>12} {:>10} {:>7}  {}"
+
+
+def main() -> None:
+    options = parsed()
+    if options.write_trace is not None:
+        traces.write_trace(options.write_trace)
+    elif options.judge_trace is not None:
+        traces.judge_trace(options.judge_trace)
+    else:
+        measure(options.only or list(BENCHES), tiny=options.tiny, as_json=options.json, file=options.out)
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Measure speeds.")
+    parser.add_argument("--only", action="append", choices=list(BENCHES), help="this bench (repeatable)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    parser.add_argument("--tiny", action="store_true", help="a few rounds: do the benches run at all?")
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench.json", help="where the figures go")
+    parser.add_argument("--write-trace", type=int, metavar="LINES", help=argparse.SUPPRESS)
+    parser.add_argument("--judge-trace", type=int, metavar="LINES", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def measure(names: list[str], *, tiny: bool, as_json: bool, file: Path) -> None:
+    begun = time.monotonic()
+    figures: dict[str, dict[str, Any]] = {}
+    if not as_json:
+        print(ROW.format("", "figure", "asked", "ratio", ""))
+    for name in names:
+        for result in BENCHES[name](tiny):
+            figures[result.name] = as_dict(result)
+            if not as_json:
+                print(as_row(result), flush=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(figures, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    if as_json:
+        print(json.dumps(figures))
+    else:
+        print(f"{time.monotonic() - begun:.0f} s; written to {file}")
+
+
+def as_dict(result: Result) -> dict[str, Any]:
+    told = {"figure": result.figure, "unit": result.unit, "asked": result.asked, "ratio": result.ratio}
+    return told | dict(result.more)
+
+
+def as_row(result: Result) -> str:
+    asked = "–" if result.asked is None else f"{result.asked:,.6g}"
+    ratio = "–" if result.ratio is None else f"{result.ratio:.2f}"
+    return ROW.format(result.name, f"{result.figure:,.{0 if result.figure > 100 else 2}f}", asked, ratio, result.unit)
+
+
+if __name__ == "__main__":
+    main()
