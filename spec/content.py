@@ -14,7 +14,7 @@ from typing import Literal
 
 from attrs import Factory, define, frozen
 
-from .tracks import InFlight, Track
+from .tracks import InFlight, Track, chained
 
 Content = list[int]
 
@@ -65,19 +65,20 @@ class ContentShadow:
 
     def holds(self, block: int, identity: int) -> bool:
         """The block is full and ends the prefix of that identity."""
-        content = self.blocks.get(block, ())
+        content = self.blocks.get(block, [])
         return len(content) == self.block_size and content[-1] == identity
 
     def _append(self, track: Track, start: int) -> int | None:
         """Most entries write one position behind what the last block holds of their own prefix: if all before it is
         verified, so is that.  The identity of the prefix then; None where nothing was done."""
-        content, ids = track.last_content, track.ids
-        offset = start - track.verified_blocks * self.block_size
-        if not 0 < offset < self.block_size - 1 or len(content) != offset:
+        content, ids, tokens = track.last_content, track.ids, track.tokens
+        offset = len(content)
+        if not 0 < offset < self.block_size - 1 or start != track.verified_blocks * self.block_size + offset:
             return None
-        if len(ids) < start or content[-1] != ids[start - 1]:
+        if not len(ids) == start < len(tokens) or content[-1] != ids[-1]:
             return None
-        identity = track.id_at(start)
+        identity = chained(ids[-1], tokens[start])
+        ids.append(identity)
         content.append(identity)
         return identity
 
@@ -127,7 +128,7 @@ class ContentShadow:
                 return hash((end, *(identity for block in table for identity in self.blocks.get(block, ())[-1:])))
         if current and track.table is table:
             track.verified_blocks = min(full, len(track.ids) // size)  # not yet what nobody delivered
-            track.last_content = content if end % size and track.verified_blocks == full else []
+            track.last_content = content if end % size and len(track.ids) >= end else []
         return track.id_at(end - 1)
 
     def _bad_read(self, row: int, track: Track, table: list[int], place: int, upto: int) -> BadRead:

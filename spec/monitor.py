@@ -9,6 +9,7 @@ ends after its own.
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from itertools import repeat
 from operator import add
 from typing import Any
 
@@ -39,7 +40,6 @@ from .vocabulary import (
     Plan,
     Receipt,
     Request,
-    Settings,
     blocks_alone,
     blocks_for,
 )
@@ -128,7 +128,8 @@ class Monitor:
         self._retired: deque[Track] = deque()
         self._touched: dict[str, None] = {}
         self._looked_up: tuple[Sequence[str], list[Track | None]] = ((), [])
-        self._expected: dict[str, int] = {}
+        self._outcome: Outcome | None = None
+        self._pledges: deque[tuple[int, str, int, int]] = deque()
         self._found: list[Violation] = []
         self._reads: dict[str, Any] = {}
         self._set_parameters()
@@ -136,7 +137,9 @@ class Monitor:
         order = header.capabilities.executor_order
         self.shadow = ContentShadow(self.settings.block_size, order, self._holders) if wanted else None
         self._bound = _bound(header.capabilities)
-        self.rules = [make() for rule, make in registry.monitors.items() if hasattr(make, "active") and self.binds(rule)]
+        self.rules = [
+            make() for rule, make in registry.monitors.items() if hasattr(make, "active") and self.binds(rule)
+        ]
         self._listeners = {hook: [rule for rule in self.rules if _listens(rule, hook)] for hook in _HOOKS}
 
     # --- asking ------------------------------------------------------------------------------------------
@@ -147,7 +150,11 @@ class Monitor:
         self.message += 1
         if message.now_ns < self.now_ns:
             raise ProtocolError(
-                message.kind, "now_ns", message.now_ns, f"goes back from {self.now_ns}", "time may stand still, not return"
+                message.kind,
+                "now_ns",
+                message.now_ns,
+                f"goes back from {self.now_ns}",
+                "time may stand still, not return",
             )
         self.now_ns = message.now_ns
         _FEEDS[message.kind](self, message)
@@ -156,7 +163,7 @@ class Monitor:
         return self._found
 
     def shows(self, level: str) -> bool:
-        return LEVELS.index(self.capabilities.observes) >= LEVELS.index(level)  # type: ignore[arg-type]
+        return LEVELS.index(self.capabilities.observes) >= LEVELS.index(level)
 
     def claims(self, claim: str) -> bool:
         return claim in self.capabilities.claims
@@ -267,9 +274,7 @@ class Monitor:
         self._apply("step", plan.deltas)
         if tracks:
             self._fire_many("Serve", plan.request, plan.start, plan.tokens, plan.samples)
-            self.in_flight[plan.step] = InFlight(
-                plan.step, plan.request, tracks, plan.start, plan.tokens, plan.samples
-            )
+            self.in_flight[plan.step] = InFlight(plan.step, plan.request, tracks, plan.start, plan.tokens, plan.samples)
             if self.shows_tables:
                 self._check_writes(tracks, plan)
         self.last_step = max(self.last_step, plan.step)
@@ -303,13 +308,15 @@ class Monitor:
         if repeated and outcome.step > self.last_step:
             raise ProtocolError("complete", "outcome.step", outcome.step, "was never planned")
         self._fire("BeginComplete", outcome.step)
-        self._expected = dict(zip(outcome.request, outcome.token, strict=True))
+        self._outcome = outcome
         if repeated:
             for request in outcome.request:
                 self._late(request)
         else:
             self._check_reads(outcome.step)
             self._settle(self.in_flight.pop(outcome.step), outcome)
+            if self._pledges:
+                self._check_pledges()
         self._apply("complete", message.answer)
         self._tell("on_complete", message.answer)
         self._fire("EndComplete", outcome.step, repeated, len(message.answer))
@@ -318,11 +325,10 @@ class Monitor:
 
     def _settle(self, flight: InFlight, outcome: Outcome) -> None:
         """Results of entries that still stand count; those of requests that left since are spare or late."""
-        stops = dict(zip(outcome.request, outcome.stop, strict=True))
-        stopped = list(map(stops.get, flight.request))
+        stopped = _in_order(flight.request, outcome.request, outcome.stop, repeat(None))
         if None in stopped:
-            for request, samples in zip(flight.request, flight.samples, strict=True):
-                if samples and request not in stops:
+            for request, samples, stop in zip(flight.request, flight.samples, stopped, strict=True):
+                if samples and stop is None:
                     raise ProtocolError("complete", "outcome.request", request, "sampled in the step, but has no row")
         ends = list(map(add, flight.start, flight.tokens))
         columns: Sequence[Sequence[Any]] = (flight.request, ends, flight.samples, stopped)
@@ -388,8 +394,8 @@ class Monitor:
         for block in blocks:
             self._fire(event, track.id, block)
             track.table.append(block)
-            if event == "Share" and self.world.BlockId[block].refs == 2:
-                self._check_writes_anew(block)
+            if event == "Share":
+                track.shared_tokens = len(track.table) * self.settings.block_size
         self._touched[track.id] = None
         if self.view is not None:
             acquired = self.view.acquired
@@ -404,12 +410,10 @@ class Monitor:
     def _indexed(self, track: Track, delta: Delta) -> None:
         for block in delta[2]:
             self._fire("Index", track.id, block)
-            self._check_writes_anew(block)
-            if self.shadow is not None and not self.in_flight:
-                identity = self.world.BlockId[block].content
-                if not self.shadow.holds(block, identity):
-                    says = "an indexed block holds the prefix that it is indexed by"
-                    self.fail("KV-14", "content", says, request=track.id, block=block)
+            if self.shadow is not None:
+                step = self.view.plan.step if self.view is not None else self.last_step
+                self._pledges.append((step, track.id, block, self.world.BlockId[block].content))
+                self._check_pledges()
 
     def _admitted(self, track: Track, delta: Delta) -> None:
         self._admissions += 1
@@ -453,7 +457,9 @@ class Monitor:
         if None in tracks:
             unknown = requests[tracks.index(None)]
             raise ProtocolError("complete", "deltas.delivered", unknown, "is a request that was never submitted")
-        expected = list(map(self._expected.get, requests, tokens))
+        expected = tokens
+        if self._outcome is not None:
+            expected = _in_order(requests, self._outcome.request, self._outcome.token, tokens)
         self._fire_many("Deliver", requests, tokens, expected)
         for track, token in zip(tracks, tokens, strict=True):
             track.tokens.append(token)  # type: ignore[union-attr]
@@ -545,6 +551,19 @@ class Monitor:
             found=read.found,
         )
 
+    def _check_pledges(self) -> None:
+        """KV-14: when every write that was issued before a block was indexed has happened, the block holds that prefix,
+        or the index has forgotten it."""
+        assert self.shadow is not None
+        oldest = min(self.in_flight, default=self.last_step + 1)
+        now = oldest if self.view is None else min(oldest, self.view.plan.step)
+        while self._pledges and self._pledges[0][0] < now:
+            _, request, block, identity = self._pledges.popleft()
+            stands = block in self.world.indexed and self.world.BlockId[block].content == identity
+            if stands and not self.shadow.holds(block, identity):
+                says = "an indexed block holds the prefix that it is indexed by"
+                self.fail("KV-14", "content", says, request=request, block=block)
+
     def _check_reads(self, step: int) -> None:
         """KV-12: whoever reads finds what was written for it."""
         if self.shadow is not None:
@@ -556,35 +575,24 @@ class Monitor:
         self.executed.pop(step, None)
 
     def _check_writes(self, tracks: Sequence[Track], plan: Plan) -> None:
-        """KV-13: whoever writes holds the block alone, and the index does not name it.  Asked once for each block of a
-        request, and again when it is indexed or shared."""
-        size, blocks, indexed = self.settings.block_size, self.world.BlockId, self.world.indexed
-        if not indexed:
+        """KV-13: whoever writes into a block took it fresh.  Positions of a shared one were issued by somebody else."""
+        if not self.world.indexed:
             return
         self.count("KV-13", len(tracks))
-        for track, start, tokens in zip(tracks, plan.start, plan.tokens, strict=True):
-            end = start + tokens
-            if track.writable_tokens - size <= start and end <= track.writable_tokens:
-                continue
-            last = blocks_for(end, size)
-            for block in track.table[start // size : last]:
-                if block in indexed or blocks[block].refs > 1:
-                    self.fail(
-                        "KV-13",
-                        "written",
-                        "a block that others hold, or that the index names, is not written",
-                        request=track.id,
-                        block=block,
-                        first_position=start,
-                        holders=sorted(blocks[block].holders),
-                        indexed=block in indexed,
-                    )
-                    return
-            track.writable_tokens = last * size if last <= len(track.table) else 0
-
-    def _check_writes_anew(self, block: int) -> None:
-        for track in self._holders(block):
-            track.writable_tokens = 0
+        for track, start in zip(tracks, plan.start, strict=True):
+            if start < track.shared_tokens:
+                block = track.table[start // self.settings.block_size]
+                self.fail(
+                    "KV-13",
+                    "written",
+                    "a block that others hold, or that the index names, is not written at positions already issued",
+                    request=track.id,
+                    block=block,
+                    first_position=start,
+                    holders=sorted(self.world.BlockId[block].holders),
+                    indexed=block in self.world.indexed,
+                )
+                return
 
     def _holders(self, block: int) -> Iterable[Track]:
         return [self.tracks[r] for r in self.world.BlockId[block].holders if r in self.tracks]
@@ -652,6 +660,15 @@ def canonical(deltas: Sequence[Delta]) -> list[Delta]:
         return (_CANONICAL[kind], number, 0, number)
 
     return [delta for _, delta in sorted(enumerate(deltas), key=key)]
+
+
+def _in_order(
+    wanted: Sequence[str], requests: Sequence[str], column: Sequence[Any], otherwise: Iterable[Any]
+) -> Sequence[Any]:
+    """A column with a value for each of `requests`, for those that are wanted; most often they are the same."""
+    if tuple(wanted) == tuple(requests):
+        return column
+    return list(map(dict(zip(requests, column, strict=True)).get, wanted, otherwise))
 
 
 @define(frozen=True)

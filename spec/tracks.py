@@ -20,8 +20,8 @@ def chained(parent: int, token: int) -> int:
 class Track:
     """`ids[p]` identifies the prefix that ends with position p; `table` is replaced, never cut, when blocks go
     back, so that a step in flight keeps the one that it was planned with.  `epoch` counts departures from the running
-    set.  Its first `verified_blocks` hold its own prefix, with `last_content` in the block after them; and it has
-    been checked that it may write to the block that ends before `writable_tokens`."""
+    set.  Its first `verified_blocks` hold its own prefix, with `last_content` in the block after them.  Of its
+    table, what lies below `shared_tokens` was not taken fresh."""
 
     id: str
     queue: tuple[str, str]
@@ -36,22 +36,27 @@ class Track:
     ended_in_step: int = 0
     verified_blocks: int = 0
     last_content: list[int] = Factory(list)
-    writable_tokens: int = 0
+    shared_tokens: int = 0
 
     @classmethod
     def of(cls, request: Request, arrival: int) -> "Track":
         limit = request.prompt_tokens + request.max_output_tokens
-        return cls(request.id, (request.lane, request.client), request.priority, arrival, limit, list(request.prompt_ids))
+        return cls(
+            request.id, (request.lane, request.client), request.priority, arrival, limit, list(request.prompt_ids)
+        )
 
     def id_at(self, position: int) -> int:
         """Identity of the prefix that ends with `position`; a token that nobody delivered is unlike any other."""
-        ids, tokens = self.ids, self.tokens
-        while len(ids) <= position:
-            at = len(ids)
-            if at >= len(tokens):
-                return chained(ROOT - 1, hash((self.arrival, position)))
-            ids.append(hash((ids[-1] if ids else ROOT, tokens[at])))
-        return ids[position]
+        ids = self.ids
+        if position < len(ids):
+            return ids[position]
+        if position >= len(self.tokens):
+            return chained(ROOT - 1, hash((self.arrival, position)))
+        parent = ids[-1] if ids else ROOT
+        for token in self.tokens[len(ids) : position + 1]:
+            parent = chained(parent, token)
+            ids.append(parent)
+        return parent
 
     def ids_of(self, start: int, stop: int) -> Sequence[int]:
         """Identities of a range of positions."""
@@ -74,7 +79,7 @@ class Track:
 
     def replace_table(self, table: list[int]) -> None:
         self.table = table
-        self.verified_blocks = self.writable_tokens = 0
+        self.verified_blocks = self.shared_tokens = 0
         self.last_content = []
 
 

@@ -42,8 +42,8 @@ def quiet() -> Iterator[None]:
         gc.unfreeze()
 
 
-def seconds(work: Callable[[], object]) -> float:
+def seconds(work: Callable[..., object], *arguments: object) -> float:
     """Time of this thread alone: what else the machine does is not counted."""
     begun = time.thread_time()
-    work()
+    work(*arguments)
     return time.thread_time() - begun

@@ -22,7 +22,7 @@ Rounds = Callable[[], list[Message]]
 class Size:
     requests: int = 1024
     prompt: tuple[int, int] = (256, 2048)
-    warm_rounds: int = 150
+    warm_rounds: int = 120
     rounds: int = 8
     repeats: int = 9
 
@@ -58,9 +58,7 @@ def bench(size: Size) -> Iterator[Result]:
 def decode(size: Size, *, caching: bool) -> Iterator[Result]:
     """Nobody comes or goes: each request gets a token a step."""
     blocks = size.requests * (size.prompt[1] + 512) // 16
-    settings = Settings(
-        blocks=blocks, seats=size.requests, token_budget=8 * size.requests, prefix_caching=caching
-    )
+    settings = Settings(blocks=blocks, seats=size.requests, token_budget=8 * size.requests, prefix_caching=caching)
     recorder = Recorder(settings)
     pair = Pair(recorder)
     recorder.fill(requests(1, size.prompt, (512, 512)), size.requests, pair.feed)
@@ -106,7 +104,7 @@ def results(name: str, size: Size, pair: Pair, one_round: Rounds, *, asked: bool
         victims += sum(delta[0] == "preempted" for plan in plans for delta in plan.deltas)
         for kind, monitor in (("plain", pair.plain), ("content", pair.content)):
             with quiet():
-                took = seconds(lambda monitor=monitor: [monitor.feed(m) for m in messages])  # type: ignore[misc]
+                took = seconds(lambda feed, given: [feed(message) for message in given], monitor.feed, messages)
             speeds[kind].append(pairs / took)
     pair.check()
     more = {"victims_per_step": victims / size.repeats / size.rounds}

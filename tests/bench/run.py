@@ -24,7 +24,7 @@ BENCHES: dict[str, Callable[[bool], Iterator[Result]]] = {
     "search": lambda tiny: searches.bench(searches.TINY if tiny else searches.Size()),
     "trace": lambda tiny: traces.bench(traces.TINY if tiny else traces.Size()),
 }
-ROW = "{:<48} {:>12} {:>10} {:>7}  {}"
+ROW = "{:<60} {:>12} {:>10} {:>7}  {}"
 
 
 def main() -> None:

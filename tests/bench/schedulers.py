@@ -19,8 +19,8 @@ ASKED_US = {False: 2.5, True: 4.0}
 class Size:
     running: tuple[int, ...] = (16, 64, 256, 1024)
     waiting: int = 100_000
-    repeats: int = 9
-    pairs: int = 8_192  # at least, in one repeat
+    repeats: int = 7
+    pairs: int = 4_096  # at least, in one repeat
 
 
 TINY = Size(running=(2, 4), waiting=10, repeats=2, pairs=8)

@@ -55,7 +55,7 @@ def write_trace(lines: int) -> None:
     """To standard output."""
     recorder = Recorder(SETTINGS)
     writer = TraceWriter(sys.stdout, recorder.header)
-    for message in run(recorder, requests(3, (2, 10), (1, 4)), lines, waiting=2):
+    for message in run(recorder, requests(3, (2, 6), (1, 3)), lines, waiting=2):
         writer.write(message)
 
 

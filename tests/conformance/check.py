@@ -388,6 +388,8 @@ def _verdict(findings: Findings, rule: Rule) -> Verdict:
             return "pass"
         if rule.form == "snapshot" and not findings.snapshots:
             return "not observable"
+        if findings.faults:
+            return "void"
         return "unknown" if findings.interrupted else "not exercised"
     if findings.faults or findings.interrupted:
         return "void" if findings.faults else "unknown"
