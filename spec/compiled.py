@@ -72,9 +72,7 @@ def _record_classes(state: type[State]) -> dict[str, type[Any]]:
         if sort.name == "Map":
             key, value = sort.args
             fields.setdefault(key.name, {})[name] = attrs.field(default=_default(value))
-    return {
-        key: attrs.make_class(f"{key}Record", columns, slots=True, eq=False) for key, columns in fields.items()
-    }
+    return {key: attrs.make_class(f"{key}Record", columns, slots=True, eq=False) for key, columns in fields.items()}
 
 
 _ZEROS: dict[str, Callable[[], Any]] = {"Int": int, "Bool": bool, "Set": set}

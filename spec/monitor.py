@@ -23,7 +23,6 @@ from .protocol import ProtocolError
 from .registry import Binding, Conjunct, Registry
 from .relation import CANCELLED, EXPIRED, FAILED, FINISHED, PHASES, WAITING, registry
 from .rules.base import TraceRule
-from .rules.steps import wanted_blocks
 from .snapshots import compare
 from .terms import walk
 from .tracks import BlockPrefixes, InFlight, Track
@@ -127,6 +126,7 @@ class Monitor:
         self._admissions = 0
         self._retired: deque[Track] = deque()
         self._touched: dict[str, None] = {}
+        self._given: dict[str, int] = {}
         self._looked_up: tuple[Sequence[str], list[Track | None]] = ((), [])
         self._outcome: Outcome | None = None
         self._pledges: deque[tuple[int, str, int, int]] = deque()
@@ -404,6 +404,7 @@ class Monitor:
     def _gave(self, track: Track, delta: Delta) -> None:
         for block in delta[2]:
             self._fire("Give", track.id, block)
+        self._given[track.id] = self._given.get(track.id, 0) + len(delta[2])
         gone = set(delta[2])
         self._replace_table(track, [block for block in track.table if block not in gone])
 
@@ -429,7 +430,7 @@ class Monitor:
 
     def _preempted(self, track: Track, delta: Delta) -> None:
         record = self.world.RequestId[track.id]
-        wanted = wanted_blocks(record.known, record.high, self.settings.block_size)
+        wanted = max(0, blocks_for(record.known, self.settings.block_size) - self._given.get(track.id, 0))
         victim = Victim(track, wanted_blocks=wanted, freed_blocks=self.world.freed, requester=delta[3])
         self._fire("Preempt", track.id, delta[3] == track.id)
         self._replace_table(track, [])
@@ -530,6 +531,7 @@ class Monitor:
         for request in self._touched:
             self._fire("Grown", request)
         self._touched.clear()
+        self._given.clear()
         self._fire("EndCall", self.now_ns)
         self.view = None
 

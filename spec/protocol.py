@@ -282,9 +282,7 @@ def _record(method: str, cls: type[T], checks: Mapping[str, Check], answer: Any,
     return cls(**{name: checks[name](method, prefix + name, value) for name, value in values.items()})
 
 
-def _fields_of(
-    method: str, cls: type, checks: Mapping[str, Check], answer: Any, prefix: str
-) -> Mapping[str, Any]:
+def _fields_of(method: str, cls: type, checks: Mapping[str, Check], answer: Any, prefix: str) -> Mapping[str, Any]:
     what = cls.__name__
     if not isinstance(answer, Mapping):
         problem = f"must be {_article(what)} or an object with its fields"
@@ -335,8 +333,7 @@ _FINISH_REASON = _one_of(*FINISH_REASONS)
 # A field of DELTAS that has no check fails here, when the module is imported: nothing passes unread.
 _DELTA_CHECKS: Mapping[str, tuple[tuple[str, Check], ...]] = {
     name: tuple(
-        (field, _FINISH_REASON if (name, field) == ("finished", "reason") else _DELTA_FIELDS[field])
-        for field in fields
+        (field, _FINISH_REASON if (name, field) == ("finished", "reason") else _DELTA_FIELDS[field]) for field in fields
     )
     for name, fields in DELTAS.items()
 }

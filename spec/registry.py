@@ -221,9 +221,7 @@ class Registry:
     def of_kind(self, kind: Kind) -> list[Conjunct]:
         return [c for c in self.conjuncts if c.kind == kind]
 
-    def missing(
-        self, rule_id: str, capabilities: Capabilities
-    ) -> Literal["not observable", "not claimed"] | None:
+    def missing(self, rule_id: str, capabilities: Capabilities) -> Literal["not observable", "not claimed"] | None:
         """Why a subject is not judged by a rule; None if the card or one of the guards binds it."""
         rule = self.rules[rule_id]
         reasons = [c.binding.missing(capabilities) for c in self.conjuncts if c.rule == rule_id and c.kind == "guard"]
@@ -315,9 +313,7 @@ class Registry:
     ) -> None:
         place = 1 + sum(c.rule == rule_id for c in self.conjuncts)
         self.conjuncts.append(
-            Conjunct(
-                rule=rule_id, place=place, kind=kind, term=term, event=event, binding=binding, variable=variable
-            )
+            Conjunct(rule=rule_id, place=place, kind=kind, term=term, event=event, binding=binding, variable=variable)
         )
 
 

@@ -153,9 +153,7 @@ def _object(line: str | bytes) -> dict[str, Any]:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
         if line[-1:] not in ("\n", b"\n"):
-            problem = (
-                "the last line is cut off: the run that wrote it was ended in the middle, delete this line"
-            )
+            problem = "the last line is cut off: the run that wrote it was ended in the middle, delete this line"
             raise _Wrong(problem) from error
         raise _Wrong(f"the line is not JSON: {error}") from error
     if not isinstance(found, dict):

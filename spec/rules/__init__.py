@@ -3,4 +3,15 @@
 from . import composition, door, lanes, life, liveness, memory, preemption, snapshots, steps  # isort: skip
 from . import implications  # isort: skip  (speaks of all of them)
 
-__all__ = ["composition", "door", "implications", "lanes", "life", "liveness", "memory", "preemption", "snapshots", "steps"]
+__all__ = [
+    "composition",
+    "door",
+    "implications",
+    "lanes",
+    "life",
+    "liveness",
+    "memory",
+    "preemption",
+    "snapshots",
+    "steps",
+]

@@ -334,5 +334,3 @@ def only_the_hopeless_fail(s: Engine, e: End, t: Engine) -> tuple[Bool, ...]:
     (https://github.com/ggml-org/llama.cpp/issues/23652).
     """
     return (implies(e.phase == FAILED, ~e.fits_alone),)
-
-

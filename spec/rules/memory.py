@@ -137,9 +137,7 @@ def holders_agree(s: Engine) -> tuple[Bool, ...]:
             BlockId,
             lambda b: forall(
                 RequestId,
-                lambda r: implies(
-                    s.sealed.has(b) & s.holders[b].has(r), s.content[b] == s.prefix[r][s.base[b]]
-                ),
+                lambda r: implies(s.sealed.has(b) & s.holders[b].has(r), s.content[b] == s.prefix[r][s.base[b]]),
             ),
         ),
         forall(
@@ -157,9 +155,7 @@ def holders_agree(s: Engine) -> tuple[Bool, ...]:
 
 @invariant("KV-2")
 def holding_is_mutual(s: Engine) -> Bool:
-    return forall(
-        BlockId, lambda b: forall(RequestId, lambda r: iff(s.holders[b].has(r), s.held[r].has(b)))
-    )
+    return forall(BlockId, lambda b: forall(RequestId, lambda r: iff(s.holders[b].has(r), s.held[r].has(b))))
 
 
 # --- KV-3 ------------------------------------------------------------------------------------------------
@@ -300,9 +296,7 @@ def nobody_hoards(s: Engine) -> tuple[Bool, ...]:
     return (
         forall(
             RequestId,
-            lambda r: implies(
-                ~s.grown.has(r), (s.room[r] < s.high[r] + s.block_size + s.lookahead) | (s.room[r] == 0)
-            ),
+            lambda r: implies(~s.grown.has(r), (s.room[r] < s.high[r] + s.block_size + s.lookahead) | (s.room[r] == 0)),
         ),
     )
 
@@ -498,9 +492,7 @@ def who_took_blocks_runs(s: Engine, e: Grown, t: Engine) -> Bool:
 
 @invariant("KV-16")
 def the_waiting_hold_nothing(s: Engine) -> Bool:
-    return forall(
-        RequestId, lambda r: implies((s.phase[r] == WAITING) & ~s.grown.has(r), s.held[r].is_empty())
-    )
+    return forall(RequestId, lambda r: implies((s.phase[r] == WAITING) & ~s.grown.has(r), s.held[r].is_empty()))
 
 
 @also("KV-7", on=CancelReturned)

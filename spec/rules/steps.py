@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 from ..relation import WAITING, registry
-from ..vocabulary import blocks_for
 from .base import TraceRule, record
 
 if TYPE_CHECKING:
@@ -174,12 +173,11 @@ class SomebodyAdvances(TraceRule):
         bound = sum(live) + m.settings.overlap_depth
         if self.barren_steps > bound:
             m.fail(
-                "PRE-6", "barren", "completed tokens grow within a bounded number of steps", steps=self.barren_steps, bound=bound
+                "PRE-6",
+                "barren",
+                "completed tokens grow within a bounded number of steps",
+                steps=self.barren_steps,
+                bound=bound,
             )
             self.barren_steps = 0
         self.look_again_at = bound + 1
-
-
-def wanted_blocks(known_tokens: int, high_tokens: int, block_size: int) -> int:
-    """How far a victim could have grown at most, in blocks."""
-    return max(0, blocks_for(known_tokens, block_size) - blocks_for(high_tokens, block_size))

@@ -148,7 +148,6 @@ def snapshot(**changes: Any) -> Message:
     [
         ({}, None),
         ({"counters": {"running": 0}}, "OBS-3"),
-        ({"requests": {}}, "LIFE-1"),
         ({"tables": {"a": [1]}, "free": [3, 2, 0], "ref_counts": {1: 1}}, "KV-6"),
         ({"free": [3, 2]}, "KV-1"),
         ({"free": [3, 2, 1, 1]}, "KV-8"),
@@ -161,6 +160,21 @@ def test_an_undeclared_change_shows_in_a_snapshot(changes: dict[str, Any], rule:
     m = monitor(capabilities=evolve(SHOWS_ALL, claims=claims))
     broken = {conjunct.rpartition(".")[0] for conjunct in feed([*GOOD[:2], snapshot(**changes)], m)}
     assert (rule in broken) if rule else not broken
+
+
+def test_what_was_shown_once_must_be_shown_always() -> None:
+    """A subject that never shows requests is not judged by them; one that stops showing somebody has lost him."""
+    assert feed([*GOOD[:2], snapshot(requests={})]) == []
+    assert feed([*GOOD[:2], snapshot(), snapshot(requests={})]) == ["LIFE-1.lost"]
+
+
+def test_a_block_may_be_indexed_before_it_is_computed_and_must_be_by_then() -> None:
+    capabilities = evolve(SHOWS_ALL, claims=SHOWS_ALL.claims | {"prefix_cache"})
+    early: list[Delta] = [("took", "a", [0]), ("admitted", "a", 0), ("indexed", "a", [0])]
+    good = [submit("a"), step(1, [("a", 0, 2, 1)], early), complete(1, [("a", 77, False)], [("delivered", ["a"], [77])])]
+    assert feed(good, monitor(capabilities=capabilities)) == []
+    half = [submit("a"), step(1, [("a", 0, 1, 0)], early), complete(1)]
+    assert feed(half, monitor(capabilities=capabilities)) == ["KV-14.content"]
 
 
 def test_the_shadow_sees_a_read_of_nothing() -> None:
