@@ -364,7 +364,7 @@ class _Function:
 
     def _read(self, term: Term, lines: list[str]) -> str:
         text = self.expressions.text(term)
-        if term.op in ("const", "field") or text.startswith(("s_", "t_")) and text.isidentifier():
+        if term.op in ("const", "field") or (text.startswith(("s_", "t_")) and text.isidentifier()):
             return text
         local = f"t_{len(lines)}"
         lines.append(f"{local} = {text}")

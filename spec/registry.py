@@ -60,8 +60,8 @@ class Conjunct:
 @define(kw_only=True)
 class Rule:
     """A card.  `form`: term (inside the relation), monitor (a plain class), shadow (content of blocks), snapshot
-    (what `observe` shows) or run (compares whole runs).  `counts`: the events that exercise it; if empty, its guards do (an implication only
-    when its condition holds)."""
+    (what `observe` shows) or run (compares whole runs).  `counts`: the events that exercise it; if empty, its
+    guards do (an implication only when its condition holds)."""
 
     id: str
     statement: str

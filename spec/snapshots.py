@@ -124,7 +124,7 @@ def _world_of(m: "Monitor", shown: Observation) -> World:
         world.BlockId[block].refs = shown.ref_counts[block]
     world.aside -= world.in_use
     for block in range(m.settings.blocks):
-        world.BlockId[block]  # noqa: B018  (every block of the pool has a record, held or not)
+        world.BlockId[block]
     return world
 
 

@@ -22,8 +22,8 @@ def prefill_takes_what_decodes_leave(s: Engine, e: EndStep, t: Engine) -> Bool:
     """Prefill tokens of a step stay within the token budget less its decode tokens; if a hard budget is claimed, so
     do all tokens.
 
-    Why: vLLM V0 took all decodes without asking the budget (https://github.com/vllm-project/vllm/pull/7391); TensorRT-LLM
-    launched 6,986 tokens against 4,096 (https://github.com/NVIDIA/TensorRT-LLM/issues/13318).
+    Why: vLLM V0 took all decodes without asking the budget (https://github.com/vllm-project/vllm/pull/7391);
+    TensorRT-LLM launched 6,986 tokens against 4,096 (https://github.com/NVIDIA/TensorRT-LLM/issues/13318).
     """
     return implies(~(s.prefill == 0), s.prefill + s.decode <= s.token_budget)
 
@@ -81,7 +81,8 @@ def the_seated_run(s: Engine) -> Bool:
 def once_in_a_step(s: Engine, e: Serve, t: Engine) -> tuple[Bool, ...]:
     """A request is at most once in a step.
 
-    Why: the second entry overwrites the first one's row in the worker's batch (vLLM indexes scheduled tokens by request).
+    Why: the second entry overwrites the first one's row in the worker's batch (vLLM indexes scheduled tokens by
+    request).
     """
     return (
         ~(s.served_in[e.request] == s.step),

@@ -40,8 +40,8 @@ class SomethingIsScheduled(TraceRule):
 
 @monitor("LIVE-2")
 class EverybodyEnds(TraceRule):
-    """Once arrivals stop, every accepted request ends within a computed number of steps: for each of them its prompt and
-    declared output, one position a step.
+    """Once arrivals stop, every accepted request ends within a computed number of steps: for each of them its
+    prompt and declared output, one position a step.
 
     Why: a request that neither ends nor fails holds its client for ever
     (https://github.com/vllm-project/vllm/issues/35541).

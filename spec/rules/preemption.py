@@ -10,7 +10,8 @@ rule, also, invariant, transition = registry.rule, registry.also, registry.invar
 def the_newest_is_the_victim(s: Engine, e: Preempt, t: Engine) -> Bool:
     """The victim is the one that the declared rule names.
 
-    Why: whoever loses work must be predictable: newest-first protects sunk cost (PagedAttention, SOSP 2023, section 4.5).
+    Why: whoever loses work must be predictable: newest-first protects sunk cost (PagedAttention, SOSP 2023,
+    section 4.5).
     """
     return s.victim_key[e.request] == most(s.victim_key, s.running, 0)
 

@@ -8,8 +8,8 @@ monitor = registry.monitor
 
 @monitor("LIFE-1", needs="counters", form="snapshot", bugs=("B26",))
 class InExactlyOnePlace(Elsewhere):
-    """Every accepted request that has not ended is in exactly one place of the scheduler, and in the one that its deltas
-    say.
+    """Every accepted request that has not ended is in exactly one place of the scheduler, and in the one that its
+    deltas say.
 
     Why: a queue that no loop visits keeps requests for ever (vLLM-Ascend,
     https://github.com/vllm-project/vllm-ascend/pull/10699).
@@ -27,7 +27,8 @@ class CountersAreTrue(Elsewhere):
 
 @monitor("KV-12", needs="tables", form="shadow", bugs=("B41", "B59"))
 class ReadsWhatWasWritten(Elsewhere):
-    """A position is read only if its content was written earlier, with the same token prefix, and the write was not undone.
+    """A position is read only if its content was written earlier, with the same token prefix, and the write was
+    not undone.
 
     Why: a prefix hit on a block that was never computed, or computed for another prefix, is silent corruption
     (https://github.com/vllm-project/vllm/pull/29387).
@@ -45,8 +46,8 @@ class SharedBlocksAreNotWritten(Elsewhere):
 
 @monitor("DET-1", form="run")
 class SameInputsSameDecisions(Elsewhere):
-    """The same configuration, submissions and outcomes give the same decisions, in another process and under another hash
-    seed.
+    """The same configuration, submissions and outcomes give the same decisions, in another process and under
+    another hash seed.
 
     Why: what cannot be repeated cannot be debugged; an order that comes from a set of strings changes with each start.
     """
@@ -62,8 +63,8 @@ class ARunReplays(Elsewhere):
 
 @monitor("DET-3", form="run")
 class TheClockIsGiven(Elsewhere):
-    """The same `now_ns` at another pace of the wall clock gives the same decisions; the clock may stand still, and never
-    goes back.
+    """The same `now_ns` at another pace of the wall clock gives the same decisions; the clock may stand still, and
+    never goes back.
 
     Why: a scheduler that reads the wall clock decides otherwise on a slower machine, and cannot be simulated.
     """

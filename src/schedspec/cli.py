@@ -53,7 +53,7 @@ def main() -> None:
 @click.option(
     "--workload-s",
     type=click.FloatRange(min=0.1),
-    help="Stop its arrivals after this time on your clock.  Default: never if --workload is given, else as deep as asked.",
+    help="Stop its arrivals after this time on your clock.  Default: never if --workload is given.",
 )
 @click.option("--rate", default="1", help="How many times as fast requests come: 2, 0.5, 1/3.", show_default=True)
 @click.option("--size", default="1", help="Prompts and outputs times this.", show_default=True)

@@ -171,7 +171,8 @@ def test_what_was_shown_once_must_be_shown_always() -> None:
 def test_a_block_may_be_indexed_before_it_is_computed_and_must_be_by_then() -> None:
     capabilities = evolve(SHOWS_ALL, claims=SHOWS_ALL.claims | {"prefix_cache"})
     early: list[Delta] = [("took", "a", [0]), ("admitted", "a", 0), ("indexed", "a", [0])]
-    good = [submit("a"), step(1, [("a", 0, 2, 1)], early), complete(1, [("a", 77, False)], [("delivered", ["a"], [77])])]
+    done = complete(1, [("a", 77, False)], [("delivered", ["a"], [77])])
+    good = [submit("a"), step(1, [("a", 0, 2, 1)], early), done]
     assert feed(good, monitor(capabilities=capabilities)) == []
     half = [submit("a"), step(1, [("a", 0, 1, 0)], early), complete(1)]
     assert feed(half, monitor(capabilities=capabilities)) == ["KV-14.content"]
