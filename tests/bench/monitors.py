@@ -76,7 +76,7 @@ def mixed(size: Size) -> Iterator[Result]:
 
 def preempting(size: Size) -> Iterator[Result]:
     """As above, in a pool in which not all who are admitted can end."""
-    settings = Settings(blocks=9 * size.requests, seats=size.requests, token_budget=4 * size.requests)
+    settings = Settings(blocks=6 * size.requests, seats=size.requests, token_budget=4 * size.requests)
     return busy("monitor.preempting", size, settings, (64, 128), (64, 256))
 
 

@@ -20,8 +20,6 @@ from .script import COMPLETE, STEP, Op, cancel, submit, with_setting
 FAMILIES = ((1, 2, 3, 4, 5, 6, 7, 8, 9, 10), (1, 2, 3, 4, 9, 9, 9, 9, 9, 9), (5, 5, 5, 5, 5, 5, 5, 5, 5, 5))
 """Prompts are prefixes of these, or share nothing with anybody."""
 
-MOST_NEGOTIATIONS = 8
-
 
 @st.composite
 def small_settings(draw: st.DrawFn) -> Settings:
@@ -60,37 +58,36 @@ def submissions(draw: st.DrawFn) -> tuple[int | tuple[int, ...], int, int | None
 
 def negotiated(start: Callable[[Settings], Driver], wanted: Settings, refused: dict[str, object]) -> Driver:
     """A driver with settings as near to the wanted ones as the subject honours; `refused` collects what it
-    does not."""
+    does not.  Raises Unsupported when a refused setting has no other value left to try."""
     settings = wanted
-    for _ in range(MOST_NEGOTIATIONS):
+    tried: set[Settings] = set()
+    while True:
+        tried.add(settings)
         try:
             return start(settings)
         except Unsupported as no:
             refused[f"{no.setting}={no.value}"] = True
-            settings = with_setting(settings, no.setting, other_value(no.setting, no.value))
-    raise ValueError(f"the subject refused setting after setting: {', '.join(sorted(refused))}")
+            others = (with_setting(settings, no.setting, value) for value in INSTEAD.get(no.setting, ()))
+            settings = next((other for other in others if other not in tried), settings)
+            if settings in tried:
+                raise
 
 
-def other_value(setting: str, value: object) -> object:
-    """What to ask for instead of a refused value."""
-    others = {
-        "policy": ("fcfs", "priority"),
-        "victim": ("newest", "lowest_priority"),
-        "at_blocked_head": ("break", "skip"),
-        "reserve": ("on_demand", "declared", "known"),
-        "prefix_caching": (False, True),
-        "chunked_prefill": (True, False),
-        "overlap_depth": (1, 2),
-        "watermark_blocks": (0,),
-        "block_size": (16, 8, 4, 2, 1),
-        "max_prompt_tokens": (1_048_576,),
-        "max_output_tokens": (1_048_576,),
-        "max_model_tokens": (2_097_152,),
-    }.get(setting, ())
-    for other in others:
-        if other != value:
-            return other
-    raise Unsupported(setting, value)
+INSTEAD: dict[str, tuple[object, ...]] = {
+    "policy": ("fcfs", "priority"),
+    "victim": ("newest", "lowest_priority"),
+    "at_blocked_head": ("break", "skip"),
+    "reserve": ("on_demand", "declared", "known"),
+    "prefix_caching": (False, True),
+    "chunked_prefill": (True, False),
+    "overlap_depth": (1, 2),
+    "watermark_blocks": (0,),
+    "block_size": (16, 8, 4, 2, 1),
+    "max_prompt_tokens": (1_048_576,),
+    "max_output_tokens": (1_048_576,),
+    "max_model_tokens": (2_097_152,),
+}
+"""What to ask for instead of a refused value."""
 
 
 def machine_for(

@@ -1,5 +1,6 @@
 """`pytest --pyargs schedspec.conformance --scheduler …`: every verdict becomes what pytest has for it."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,7 @@ def test_a_good_scheduler_passes_and_says_what_was_not_judged(suite: pytest.Pyte
     skips = "\n".join(line for line in result.outlines if line.startswith("SKIPPED"))
     assert "KV-14 not claimed: it binds who claims prefix_cache" in skips
     assert "OBS-3 not observable: it compares snapshots, and observe() shows none" in skips
-    assert "PRE-3 not exercised: in 22 runs its precondition never held" in skips
+    assert re.search(r"PRE-3 not exercised: in \d+ runs its precondition never held", skips)
 
 
 def test_a_broken_should_is_seen_without_options(suite: pytest.Pytester) -> None:
