@@ -340,17 +340,17 @@ class Monitor:
         """The rows of requests that have not left since the step was planned."""
         kept = []
         for track, row in zip(flight.tracks, zip(*columns, strict=True), strict=True):
-            _, end, samples, _ = row
+            _, end, samples, stop = row
             if track not in flight.departed:
                 kept.append(row)
             elif samples:
-                self._stray(track, end)
+                self._stray(track, end, stop)
         return list(zip(*kept, strict=True)) or [()] * len(columns)
 
-    def _stray(self, track: Track, position: int) -> None:
+    def _stray(self, track: Track, position: int, stop: bool) -> None:
         record = self.world.RequestId[track.id]
         if record.phase == WAITING and position == record.prompt + record.outputs:
-            self._fire("Spare", track.id)
+            self._fire("Spare", track.id, stop or record.outputs + 1 == record.output_limit)
         else:
             self._late(track.id)
 
@@ -606,9 +606,12 @@ class Monitor:
         return track.arrival + (track.priority * PRIORITY_WEIGHT if self.claims("priority") else 0)
 
     def _reserve(self, track: Track) -> int:
-        if self.claims("declared_reserve"):
+        """What the subject claims to reserve, or was asked to."""
+        asked = self.settings.reserve
+        if self.claims("declared_reserve") or asked == "declared":
             return track.limit_tokens - 1
-        return int(self.world.RequestId[track.id].known) if self.claims("full_reserve") else 0
+        known = self.claims("full_reserve") or asked == "known"
+        return int(self.world.RequestId[track.id].known) if known else 0
 
     def _replace_table(self, track: Track, table: list[int]) -> None:
         for flight in self.in_flight.values():

@@ -87,6 +87,7 @@ class Engine(State):
     unserved: Set[RequestId]  # admitted in this step and not yet served
     owed: Set[RequestId]  # a token came back and is not delivered
     spare: Set[RequestId]  # a token came back for a request that was preempted since: it may be delivered
+    closing: Set[RequestId]  # its spare token is its last
     late: Set[RequestId]  # a result came back that nothing waits for
     stopping: Set[RequestId]  # its last token came back
     grown: Set[RequestId]  # acquired blocks in this call
@@ -209,9 +210,10 @@ class Computed(Event):
 
 
 class Spare(Event):
-    """A token of an entry whose request was preempted since and still waits."""
+    """A token of an entry whose request was preempted since and still waits; `last`: it would end the request."""
 
     request: RequestId
+    last: Bool
 
 
 class Late(Event):

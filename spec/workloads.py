@@ -32,6 +32,10 @@ class WorkloadError(ValueError):
     """A workload that is not there or cannot be read.  Its text is one sentence."""
 
 
+class MissingWorkload(WorkloadError):
+    """The file is not there."""
+
+
 @frozen(kw_only=True)
 class Arrival:
     """One request of a recorded workload.
@@ -121,14 +125,14 @@ def parse_workload(
     kind, _, name = text.partition(":")
     if kind not in _KINDS:
         raise WorkloadError(f"there is no workload {kind!r}: {did_you_mean(kind, _KINDS)}")
-    return Workload(
-        kind=kind,
-        path=locate(name or _KINDS[kind].usual),
-        first_s=None if first_s is None else _fraction("first_s", first_s),
-        rate=_fraction("rate", rate),
-        size=_fraction("size", size),
-        seed=seed,
-    )
+    numbers: dict[str, Any] = {
+        "first_s": None if first_s is None else _fraction("first_s", first_s),
+        "rate": _fraction("rate", rate),
+        "size": _fraction("size", size),
+    }
+    path = Path(name or _KINDS[kind].usual)
+    Workload(kind=kind, path=path, seed=seed, **numbers)  # its numbers are judged before its file is looked for
+    return Workload(kind=kind, path=locate(str(path)), seed=seed, **numbers)
 
 
 def _fraction(name: str, value: Fraction | str | int) -> Fraction:
@@ -149,7 +153,7 @@ def locate(name: str) -> Path:
     for path in (root / name, *sorted(root.glob(f"*/{name}"))):
         if path.is_file():
             return path
-    raise WorkloadError(f"there is no {name} in {root} ($SCHEDSPEC_DATA): {_how_to_get(name)}")
+    raise MissingWorkload(f"there is no {name} in {root} ($SCHEDSPEC_DATA): {_how_to_get(name)}")
 
 
 def _data_folder() -> Path:

@@ -245,3 +245,11 @@ def the_sum_is_what_was_issued(s: Engine) -> tuple[Bool, ...]:
             ),
         ),
     )
+
+
+@also("STEP-11", on=Serve)
+def whole_prompts_stay_whole(s: Engine, e: Serve, t: Engine) -> Bool:
+    """Without chunked prefill a prompt runs in one step; only what a recompute cannot fit into the budget is cut."""
+    goal = s.goal[e.request]
+    whole = ~s.chunked & (e.start < goal) & (goal - e.start <= s.token_budget)
+    return implies(whole, e.start + e.tokens == goal)

@@ -32,8 +32,9 @@ rule, also, invariant, transition = registry.rule, registry.also, registry.invar
 
 
 def may_end(before: Int, after: Int) -> Bool:
-    """Waiting requests expire, fail or are cancelled; running ones also finish."""
-    from_waiting = (after == EXPIRED) | (after == FAILED) | (after == CANCELLED)
+    """Waiting requests expire, fail or are cancelled; running ones finish, fail or are cancelled, and so do waiting ones
+    whose last token was under way when they were preempted."""
+    from_waiting = (after == EXPIRED) | (after == FAILED) | (after == CANCELLED) | (after == FINISHED)
     from_running = (after == FINISHED) | (after == FAILED) | (after == CANCELLED)
     return ((before == WAITING) & from_waiting) | ((before == RUNNING) & from_running)
 
@@ -208,6 +209,17 @@ def the_stopped_end_at_once(s: Engine, e: EndComplete, t: Engine) -> Bool:
 def the_last_token_stops(s: Engine, e: Computed, t: Engine) -> Bool:
     last = e.stop | (s.outputs[e.request] + 1 == s.output_limit[e.request])
     return t.stopping == ite((e.sampled == 1) & last, s.stopping.add(e.request), s.stopping)
+
+
+@also("LIFE-5", on=Spare)
+def a_spare_token_may_be_the_last(s: Engine, e: Spare, t: Engine) -> Bool:
+    return t.closing == ite(e.last, s.closing.add(e.request), s.closing.remove(e.request))
+
+
+@also("LIFE-5", on=Deliver)
+def a_last_spare_token_stops(s: Engine, e: Deliver, t: Engine) -> Bool:
+    last = s.spare.has(e.request) & ~s.owed.has(e.request) & s.closing.has(e.request)
+    return t.stopping == ite(last, s.stopping.add(e.request), s.stopping)
 
 
 @also("LIFE-5", on=End)

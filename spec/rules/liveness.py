@@ -127,10 +127,10 @@ class Idleness(TraceRule):
         return request in m.tracks and record(m, request).phase == WAITING
 
     def on_step(self, m: "Monitor", view: "StepView") -> None:
-        if view.budget_left < 1 or len(m.world.running) >= m.settings.seats or view.victims or m.is_broken:
-            return
-        track = self.first(m)
+        busy = view.budget_left < 1 or len(m.world.running) >= m.settings.seats or bool(view.victims)
+        track = None if busy or m.is_broken else self.first(m)
         if track is None:
+            self.idle_steps = 0
             return
         m.count(self.rule)
         self.idle_steps = self.idle_steps + 1 if self.fits(m, view, track) else 0
@@ -138,8 +138,10 @@ class Idleness(TraceRule):
             self.complain(m, view, track)
 
     def fits(self, m: "Monitor", view: "StepView", track: "Track") -> bool:
-        known = track.limit_tokens - 1 if m.claims("declared_reserve") else record(m, track.id).known
+        declared = m.claims("declared_reserve") or m.settings.reserve == "declared"
+        known = track.limit_tokens - 1 if declared else record(m, track.id).known
         budget = view.budget_left >= known or m.settings.chunked_prefill
+        known += m.capabilities.lookahead_tokens
         kept = m.settings.watermark_blocks if m.world.running else 0
         available = len(m.world.free) + len(m.world.evictable) - kept
         return budget and blocks_for(known, m.settings.block_size) <= available and not self.has_stray(m, track)
@@ -164,7 +166,7 @@ class Idleness(TraceRule):
 @monitor("LIVE-8", needs="tables")
 class NoUndeclaredIdleness(Idleness):
     """Budget, seats and memory stay idle while an admissible request waits only for a declared reason: the head of the
-    queue that does not fit, the watermark, the admission period, a cap.
+    queue that does not fit (but not if `skip` is claimed), the watermark, the admission period.
 
     Why: a scheduler that admits too little looks healthy and is slow; operators see it only as low utilisation
     (https://github.com/vllm-project/vllm/pull/38435).
@@ -176,7 +178,9 @@ class NoUndeclaredIdleness(Idleness):
         return m.capabilities.admission_period_steps - 1
 
     def rank(self, m: "Monitor", track: "Track") -> int:
-        return int(record(m, track.id).place)
+        """Who goes past a head that does not fit is asked about whoever fits best."""
+        r = record(m, track.id)
+        return int(r.known if m.claims("skip") else r.place)
 
 
 @monitor("LIVE-11", needs="tables", level="SHOULD")

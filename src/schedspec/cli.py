@@ -19,6 +19,7 @@ from .spec.vocabulary import Settings, Subject, SubjectFactory
 
 VOID = 2
 DEFAULT_FIRST_S = 120
+MOST_ROWS = 24
 SUBJECT_HELP = "SUBJECT is a built-in name (reference, fault:ID), package.module:factory or exec:COMMAND."
 
 out = Console()
@@ -84,6 +85,7 @@ def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
         from .conformance.report import as_json, write_report
         from .conformance.script import read_setting
         from .spec.protocol import ProtocolError
+        from .spec.workloads import WorkloadError
 
         depth = soak(options["seconds"]) if options["depth"] == "soak" else DEPTHS[options["depth"]]
         wall_s = options["workload_s"] or (None if options["workload"] else depth.workload_s)
@@ -99,12 +101,13 @@ def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
             pinned=dict(read_setting(text) for text in options["settings"]),
             timeout_s=options["timeout_s"],
         )
-        folder = options["report"] or Path("build") / "report" / _file_name(subject)
+        folder = _report_folder(options["report"] or Path("build") / "report" / _file_name(subject))
         try:
-            with _progress(quiet=options["as_json"]) as run.progress:
+            with _progress(quiet=options["as_json"]) as run.progress, _kept_off_stdout(options["as_json"]):
                 run.run()
-        except ProtocolError as fault:  # no subject can be made: the report says so all the same
-            run.findings.faults.append(fault)
+        except (ProtocolError, WorkloadError) as fault:  # what was seen until then is reported all the same
+            if isinstance(fault, ProtocolError):
+                run.findings.faults.append(fault)
             write_report(folder, run, strict=options["strict"])
             if options["as_json"]:
                 click.echo(json.dumps(as_json(run, strict=options["strict"])))
@@ -118,12 +121,32 @@ def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
     sys.exit(status)
 
 
+def _report_folder(folder: Path) -> Path:
+    """Made before anything runs, so that nothing is judged in vain."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "report.json").touch()
+    except OSError as error:
+        raise ValueError(f"no report can be written to {folder}: {error.strerror}") from error
+    return folder
+
+
+@contextmanager
+def _kept_off_stdout(wanted: bool) -> Iterator[None]:
+    """With --json what the subject prints goes to standard error: there is one object on standard output."""
+    if not wanted:
+        yield
+        return
+    with redirect_stdout(sys.stderr):
+        yield
+
+
 def _print_check(run: Any, folder: Path) -> None:
     from .conformance.report import failure_proof, failure_table, headline
 
     findings = run.findings
     out.print(_verdicts(findings))
-    for failure in findings.failures.values():
+    for failure in sorted(findings.failures.values(), key=lambda failure: failure.messages):
         if _level(failure.rule) == "SHOULD":
             page = folder / "failures" / f"{failure.rule}.md"
             out.print(
@@ -182,10 +205,13 @@ def _verdicts(findings: Any) -> Table:
 
 
 def _steps(lines: list[Any]) -> Table:
+    """The step table; of a long one the end, the whole stands in the report."""
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     for column in ("", "#", "call", "answer"):
         table.add_column(column, justify="right" if column == "#" else "left")
-    for line in lines:
+    if len(lines) > MOST_ROWS:
+        table.add_row("", "…", f"{len(lines) - MOST_ROWS} earlier messages: see the report", "")
+    for line in lines[-MOST_ROWS:]:
         style = "bold red" if line.bad else ""
         table.add_row(
             "  ✗" if line.bad else "   ", str(line.number), _escaped(line.call), _escaped(line.answer), style=style
@@ -376,7 +402,7 @@ def _subject(name: str, timeout_s: float) -> Callable[[Settings, int], Subject]:
 
 def _workload(options: Mapping[str, Any], *, as_json: bool) -> Any:
     """What was asked for; without a word the Azure trace where it is at hand."""
-    from .spec.workloads import WorkloadError, parse_workload
+    from .spec.workloads import MissingWorkload, parse_workload
 
     wanted = options["workload"]
     if wanted == "none":
@@ -384,7 +410,7 @@ def _workload(options: Mapping[str, Any], *, as_json: bool) -> Any:
     scale = {"first_s": options["first_s"], "rate": options["rate"], "size": options["size"], "seed": options["seed"]}
     try:
         return parse_workload(wanted or "azure", **scale)
-    except WorkloadError as error:
+    except MissingWorkload as error:
         if wanted is not None:
             raise
         if not as_json:

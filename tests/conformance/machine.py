@@ -130,10 +130,13 @@ def machine_for(
         def steps(self) -> None:
             self.driver.do(STEP)
 
-        @rule(count=st.integers(1, 5))
-        def goes_on(self, count: int) -> None:
+        @rule(count=st.integers(1, 5), ahead=st.booleans())
+        def goes_on(self, count: int, ahead: bool) -> None:
+            """With steps that overlap, as far ahead as they may be, or not at all."""
             for _ in range(count):
                 self.driver.do(STEP)
+                if ahead:
+                    self.driver.do(STEP)
                 self.driver.do(COMPLETE)
 
         @rule()

@@ -82,6 +82,12 @@ def preemption_while_results_are_in_flight() -> _Built:
     return ("LIFE-8",), settings, ops
 
 
+def a_result_comes_after_the_resume() -> _Built:
+    settings = Settings(blocks=4, block_size=1, seats=2, token_budget=8, overlap_depth=2)
+    ops = (submit("a", 3, 1), submit("b", 1, 4), STEP, STEP, cancel("a"), STEP, COMPLETE, COMPLETE, *rounds(8))
+    return ("LIFE-7", "LIFE-4"), settings, ops
+
+
 def watermark_is_kept() -> _Built:
     settings = Settings(blocks=6, block_size=1, seats=4, token_budget=8, watermark_blocks=2)
     ops = (submit("a", 2, 3), submit("b", 2, 1), submit("c", 1, 1), *rounds(8))
@@ -240,6 +246,7 @@ _BUILDERS = (
     two_victims_in_one_step,
     a_victim_is_cancelled,
     preemption_while_results_are_in_flight,
+    a_result_comes_after_the_resume,
     watermark_is_kept,
     big_head_and_small_followers,
     big_head_on_an_empty_machine,

@@ -6,6 +6,7 @@ Each candidate is run on a fresh subject.  What a recorded trace allows instead 
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from string import ascii_lowercase
 
 from attrs import evolve, frozen
 
@@ -73,6 +74,7 @@ class Shrinker:
             self._improve(_without_pairs)
             self._improve(_plainer_settings)
             self._improve(_smaller_requests)
+            self._improve(_plainer_names)
         return self.best
 
     def _cut_at_failure(self) -> None:
@@ -187,6 +189,21 @@ def _smaller_requests(script: Script) -> Iterator[Script]:
             smaller.append(evolve(op, request=evolve(request, client="a")))
         for other in smaller:
             yield evolve(script, ops=(*script.ops[:place], other, *script.ops[place + 1 :]))
+
+
+def _plainer_names(script: Script) -> Iterator[Script]:
+    """Requests called a, b, c in the order in which they come."""
+    ids = list(dict.fromkeys(op.request.id for op in script.ops if op.request is not None))
+    names = dict(zip(ids, ascii_lowercase, strict=False))
+    if len(names) < len(ids) or all(old == new for old, new in names.items()):
+        return
+    ops = [
+        evolve(op, request=evolve(op.request, id=names[op.request.id]))
+        if op.request is not None
+        else evolve(op, id=names.get(op.id, op.id))
+        for op in script.ops
+    ]
+    yield evolve(script, ops=tuple(ops))
 
 
 def _less(value: int) -> list[int]:

@@ -25,7 +25,7 @@ from schedspec.spec.registry import Conjunct
 
 STORED = Path(__file__).with_name("pins.json")
 SHOWN = Path(__file__).parents[2] / "spec" / "PINS.md"
-MUTATIONS = 6_000
+MUTATIONS = 20_000
 RUNS_PER_FAULT = 30
 SCENARIOS = len(tuple(scenarios(0)))
 
