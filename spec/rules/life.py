@@ -32,8 +32,8 @@ rule, also, invariant, transition = registry.rule, registry.also, registry.invar
 
 
 def may_end(before: Int, after: Int) -> Bool:
-    """Waiting requests expire, fail or are cancelled; running ones finish, fail or are cancelled, and so do waiting ones
-    whose last token was under way when they were preempted."""
+    """Waiting requests expire, fail or are cancelled; running ones finish, fail or are cancelled, and so do waiting
+    ones whose last token was under way when they were preempted."""
     from_waiting = (after == EXPIRED) | (after == FAILED) | (after == CANCELLED) | (after == FINISHED)
     from_running = (after == FINISHED) | (after == FAILED) | (after == CANCELLED)
     return ((before == WAITING) & from_waiting) | ((before == RUNNING) & from_running)
