@@ -20,7 +20,7 @@ from .compiled import Program, World, compile_program, state_reads, without
 from .content import BadRead, ContentShadow
 from .printed import printed
 from .protocol import ProtocolError
-from .registry import Binding, Conjunct, Registry
+from .registry import Binding, Conjunct
 from .relation import CANCELLED, EXPIRED, FAILED, FINISHED, PHASES, WAITING, registry
 from .rules.base import TraceRule
 from .snapshots import compare
@@ -107,7 +107,6 @@ class Monitor:
         self.horizon = horizon
         self.program = _program(_Key.of(header.capabilities), dropped)
         self.world = self.program.world()
-        self.registry: Registry = registry
         self.shows_tables = self.shows("tables")
         self.tracks: dict[str, Track] = {}
         self.in_flight: dict[int, InFlight] = {}

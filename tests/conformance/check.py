@@ -16,12 +16,13 @@ from schedspec.spec.catalogue import registry
 from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.registry import Rule
 from schedspec.spec.verdicts import Verdict, Violation
-from schedspec.spec.vocabulary import Capabilities, Settings, SubjectFactory
+from schedspec.spec.vocabulary import Capabilities, Settings, SubjectFactory, Unsupported
 from schedspec.spec.workloads import Workload
 
 from .determinism import Difference, differs, rerun_elsewhere, rerun_here
 from .driver import Driver, replay
-from .machine import negotiated, search
+from .machine import search
+from .negotiate import negotiated
 from .replaying import SETTINGS, Replayed, StepTime, replay_workload
 from .scenarios import scenarios
 from .script import Script, with_setting
@@ -78,7 +79,7 @@ class Failure:
 class Findings:
     """What has been seen so far."""
 
-    refused_settings: dict[str, object] = Factory(dict)
+    refused_settings: dict[str, Unsupported] = Factory(dict)
     capabilities: Capabilities | None = None
     bound: Counter[str] = Factory(Counter)
     missing: dict[str, set[str]] = Factory(dict)
@@ -295,7 +296,7 @@ class Check:
 
     def _shrink_one(self, failure: Failure, seconds: float) -> None:
         first = replay(self.factory, failure.script)
-        if failure.rule not in {v.rule for v in first.broken} | set(first.advice):
+        if not first.breaks_of(failure.rule):
             self.findings.notes.append(f"{failure.rule}: its run does not repeat, so its trace is not shortened")
             return
         shrinker = Shrinker(self.factory, failure.script, Target.of(first, failure.rule), seconds)
@@ -306,8 +307,7 @@ class Check:
         run = Driver.start(self.factory, failure.script.settings, failure.script.seed, name=self.name, explain=True)
         run.run(failure.script.ops)
         failure.run = run
-        seen = [v for v in run.broken if v.rule == failure.rule]
-        seen += [v for v, _ in run.advice.values() if v.rule == failure.rule]
+        seen = run.breaks_of(failure.rule)
         if seen:
             failure.violation = seen[0]
             failure.conjunct = seen[0].conjunct
@@ -317,14 +317,12 @@ class Check:
 
     def _shrink_fault(self) -> None:
         run = self.findings.fault_run
-        if run is None or run.fault is None:
-            return
+        if run is None or run.fault is None or "no answer within" in str(run.fault):
+            return  # a hang is not shortened: each try would take as long
         target = Target.of_fault(run.fault)
         again = replay(self.factory, run.script)
         if again.fault is None or not target.is_hit_by(again):
             return
-        if "no answer within" in str(run.fault):
-            return  # each try would hang as long
         script = Shrinker(self.factory, run.script, target, self.depth.shrink_s).shrink()
         self.findings.fault_run = replay(self.factory, script)
 

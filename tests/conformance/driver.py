@@ -81,6 +81,10 @@ class Driver:
         """Calls that a person has to follow: snapshots are not among them."""
         return sum(message.kind not in ("observe", "end") for message in self.messages)
 
+    def breaks_of(self, rule: str) -> list[Violation]:
+        """How this run broke a rule, be it a MUST or a SHOULD."""
+        return [v for v in self.broken if v.rule == rule] + [v for v, _ in self.advice.values() if v.rule == rule]
+
     def run(self, ops: Iterable[Op]) -> None:
         for op in ops:
             if self.over:

@@ -15,7 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from schedspec.spec.vocabulary import Settings, Unsupported
 
 from .driver import Driver
-from .script import COMPLETE, STEP, Op, cancel, submit, with_setting
+from .negotiate import negotiated
+from .script import COMPLETE, STEP, Op, cancel, submit
 
 FAMILIES = ((1, 2, 3, 4, 5, 6, 7, 8, 9, 10), (1, 2, 3, 4, 9, 9, 9, 9, 9, 9), (5, 5, 5, 5, 5, 5, 5, 5, 5, 5))
 """Prompts are prefixes of these, or share nothing with anybody."""
@@ -56,43 +57,9 @@ def submissions(draw: st.DrawFn) -> tuple[int | tuple[int, ...], int, int | None
     return prompt, output, stop, draw(st.integers(0, 2)), draw(st.sampled_from(("a", "b")))
 
 
-def negotiated(start: Callable[[Settings], Driver], wanted: Settings, refused: dict[str, object]) -> Driver:
-    """A driver with settings as near to the wanted ones as the subject honours; `refused` collects what it
-    does not.  Raises Unsupported when a refused setting has no other value left to try."""
-    settings = wanted
-    tried: set[Settings] = set()
-    while True:
-        tried.add(settings)
-        try:
-            return start(settings)
-        except Unsupported as no:
-            refused[f"{no.setting}={no.value}"] = True
-            others = (with_setting(settings, no.setting, value) for value in INSTEAD.get(no.setting, ()))
-            settings = next((other for other in others if other not in tried), settings)
-            if settings in tried:
-                raise
-
-
-INSTEAD: dict[str, tuple[object, ...]] = {
-    "policy": ("fcfs", "priority"),
-    "victim": ("newest", "lowest_priority"),
-    "at_blocked_head": ("break", "skip"),
-    "reserve": ("on_demand", "declared", "known"),
-    "prefix_caching": (False, True),
-    "chunked_prefill": (True, False),
-    "overlap_depth": (1, 2),
-    "watermark_blocks": (0,),
-    "block_size": (16, 8, 4, 2, 1),
-    "max_prompt_tokens": (1_048_576,),
-    "max_output_tokens": (1_048_576,),
-    "max_model_tokens": (2_097_152,),
-}
-"""What to ask for instead of a refused value."""
-
-
 def machine_for(
     start: Callable[[Settings], Driver],
-    refused: dict[str, object],
+    refused: dict[str, Unsupported],
     finished: Callable[[Driver], None],
 ) -> type[RuleBasedStateMachine]:
     """A machine class; `finished` gets each driver when its example is over."""
@@ -161,7 +128,7 @@ def machine_for(
 
 def search(
     start: Callable[[Settings], Driver],
-    refused: dict[str, object],
+    refused: dict[str, Unsupported],
     finished: Callable[[Driver], None],
     *,
     examples: int,

@@ -96,9 +96,7 @@ class Again:
 def replay_stored(stored: Stored, factory: SubjectFactory, *, rerun: Sequence[str]) -> Again:
     """Run it once more, with the values that the conjunct reads."""
     run = replay(factory, stored.script, explain=True)
-    seen = [v for v in run.broken if v.rule == stored.rule]
-    seen += [v for v, _ in run.advice.values() if v.rule == stored.rule]
-    seen.sort(key=lambda v: v.conjunct != stored.conjunct)
+    seen = sorted(run.breaks_of(stored.rule), key=lambda v: v.conjunct != stored.conjunct)
     again = Again(stored, run, seen[0] if seen else None, run.fault)
     if stored.rule in registry.rules and registry.rules[stored.rule].form == "run":
         again.difference = _difference(stored, factory, rerun)

@@ -29,8 +29,7 @@ def assert_keeps(
     driver = replay(factory, script, explain=True)
     if driver.fault is not None:
         raise driver.fault
-    seen = [v for v in driver.broken if v.rule == rule]
-    seen += [v for v, _ in driver.advice.values() if v.rule == rule]
+    seen = driver.breaks_of(rule)
     if seen:
         table = step_table(driver.messages, seen[0].message)
         rows = "\n".join(f"{'✗' if line.bad else ' '} {line.number:3} {line.call}: {line.answer}" for line in table)

@@ -4,9 +4,8 @@ Each check has a fresh subject, so one failure does not hide the next; a subject
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
-from attrs import define, evolve, field, frozen
+from attrs import define, field, frozen
 
 from schedspec.spec.protocol import ProtocolError, SubjectFault
 from schedspec.spec.vocabulary import (
@@ -21,21 +20,12 @@ from schedspec.spec.vocabulary import (
     Unsupported,
 )
 
+from .negotiate import negotiated
 from .subjects.guard import guarded
 
 TIMEOUT_S = 5.0
 PATIENCE_STEPS = 64
 """Steps within which two small requests have to end on an empty system."""
-
-# What is asked for instead of a setting that was refused.
-_INSTEAD: dict[str, tuple[object, ...]] = {
-    "policy": ("fcfs", "priority"),
-    "victim": ("newest", "lowest_priority"),
-    "at_blocked_head": ("break", "skip"),
-    "reserve": ("on_demand", "known", "declared"),
-    "prefix_caching": (False, True),
-    "chunked_prefill": (True, False),
-}
 
 
 @frozen
@@ -295,18 +285,14 @@ def _checks(make: SubjectFactory, settings: Settings) -> Iterator[Check]:
 
 def _settings(make: SubjectFactory) -> tuple[Settings, list[str]]:
     """The first settings that the subject takes, and what it refused on the way."""
-    settings = Settings()
-    refused: dict[str, list[object]] = {}
-    while True:
-        try:
-            make(settings, 0)
-        except Unsupported as error:
-            seen = refused.setdefault(error.setting, [])
-            seen.append(error.value)
-            rest = [value for value in _INSTEAD.get(error.setting, ()) if value not in seen]
-            if not rest:
-                raise _Failed(f"{error}, nor is any other value that was tried") from error
-            change: dict[str, Any] = {error.setting: rest[0]}
-            settings = evolve(settings, **change)
-        else:
-            return settings, [f"{name}={value!r}" for name, seen in refused.items() for value in seen]
+    refused: dict[str, Unsupported] = {}
+
+    def take(settings: Settings) -> Settings:
+        make(settings, 0)
+        return settings
+
+    try:
+        settings = negotiated(take, Settings(), refused)
+    except Unsupported as error:
+        raise _Failed(f"{error}, nor is any other value that was tried") from error
+    return settings, [f"{no.setting}={no.value!r}" for no in refused.values()]
