@@ -48,7 +48,7 @@ class Deciding:
         growth = []
         need = 0
         for job in jobs:
-            tokens = min(job.known - job.issued, budget)
+            tokens = min(self.chunk(job, job.issued), budget)
             if tokens <= 0 or job.is_sure_to_end:
                 continue
             growth.append((job, tokens))
@@ -57,6 +57,11 @@ class Deciding:
             if missing > 0:
                 need += blocks_for(missing, size)
         return growth, need, budget
+
+    def chunk(self, job: Job, start: int) -> int:
+        """What is known and not issued; of a prompt that may be split at most `chunk_tokens` in a step."""
+        settings, left = self.state.settings, job.known - start
+        return min(left, settings.chunk_tokens) if settings.chunked_prefill and settings.chunk_tokens else left
 
     def new_blocks(self, job: Job, tokens: int) -> int:
         size = self.state.settings.block_size
@@ -98,7 +103,7 @@ class Deciding:
         settings, pool = self.state.settings, self.state.pool
         cached = self.cached_blocks(job)
         start = len(cached) * settings.block_size
-        tokens = min(job.known - start, room.budget)
+        tokens = min(self.chunk(job, start), room.budget)
         if not settings.chunked_prefill and start + tokens < job.known:
             return None
         reserved = self.reserved_tokens(job, start + tokens)

@@ -66,7 +66,8 @@ class Settings:
     """What the suite asks of a factory.  All faults are reported at once.
 
     `watermark_blocks` stay free at an admission while anything runs.  `reserve` says which blocks an admission
-    asks for: those of its first chunk, of everything known, or of the declared output too.
+    asks for: those of its first chunk, of everything known, or of the declared output too.  `chunk_tokens`: most tokens
+    of one request in a step while others could use the rest of the budget; 0 is no such limit.
     """
 
     blocks: int = 64
@@ -80,6 +81,7 @@ class Settings:
     reserve: Literal["on_demand", "known", "declared"] = "on_demand"
     prefix_caching: bool = False
     chunked_prefill: bool = True
+    chunk_tokens: int = 0
     overlap_depth: int = 1
     max_prompt_tokens: int = 1_048_576
     max_output_tokens: int = 1_048_576
@@ -111,6 +113,7 @@ _LEAST = {
     "seats": 1,
     "token_budget": 1,
     "watermark_blocks": 0,
+    "chunk_tokens": 0,
     "overlap_depth": 1,
     "max_prompt_tokens": 1,
     "max_output_tokens": 1,

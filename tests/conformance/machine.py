@@ -39,6 +39,7 @@ def small_settings(draw: st.DrawFn) -> Settings:
         reserve=draw(st.sampled_from(("on_demand", "on_demand", "on_demand", "known", "declared"))),
         prefix_caching=draw(st.booleans()),
         chunked_prefill=draw(st.sampled_from((True, True, True, False))),
+        chunk_tokens=draw(st.sampled_from((0, 0, 0, 2, 5))),
         overlap_depth=draw(st.sampled_from((1, 1, 2))),
         max_prompt_tokens=draw(st.sampled_from((1_048_576, 1_048_576, 5))),
         max_output_tokens=draw(st.sampled_from((1_048_576, 1_048_576, 7))),

@@ -34,6 +34,7 @@ INSTEAD: dict[str, tuple[object, ...]] = {
     "reserve": ("on_demand", "known", "declared"),
     "prefix_caching": (False, True),
     "chunked_prefill": (True, False),
+    "chunk_tokens": (0,),
     "overlap_depth": (1, 2),
     "watermark_blocks": (0,),
     "block_size": (16, 8, 4, 2, 1),

@@ -157,6 +157,7 @@ def _plainer_settings(script: Script) -> Iterator[Script]:
         ("at_blocked_head", "break"),
         ("reserve", "on_demand"),
         ("chunked_prefill", True),
+        ("chunk_tokens", 0),
         ("max_prompt_tokens", Settings().max_prompt_tokens),
         ("max_output_tokens", Settings().max_output_tokens),
         ("max_model_tokens", Settings().max_model_tokens),
