@@ -37,6 +37,7 @@ INSTEAD: dict[str, tuple[object, ...]] = {
     "chunk_tokens": (0,),
     "overlap_depth": (1, 2),
     "watermark_blocks": (0,),
+    "seats": (8, 4, 2, 1),
     "block_size": (16, 8, 4, 2, 1),
     "max_prompt_tokens": (1_048_576,),
     "max_output_tokens": (1_048_576,),

@@ -23,7 +23,7 @@ class UnknownSubject(ValueError):
 
 def resolve(name: str, builtins: Mapping[str, SubjectFactory], timeout_s: float = TIMEOUT_S) -> SubjectFactory:
     if name in builtins:
-        return builtins[name]
+        return prepared(builtins[name])
     if name.startswith("exec:"):
         return StdioFactory(name.removeprefix("exec:"), timeout_s)
     module_name, colon, attribute = name.partition(":")
@@ -33,6 +33,13 @@ def resolve(name: str, builtins: Mapping[str, SubjectFactory], timeout_s: float 
         raise UnknownSubject(f"{name!r} lacks a side of its colon: write module:factory")
     factory = _attribute(_module(module_name), attribute)
     _fits(name, factory)
+    return prepared(factory)
+
+
+def prepared(factory: Any) -> SubjectFactory:
+    """A factory may have `prepare()`, for imports that take long or fail: it raises UnknownSubject."""
+    if hasattr(factory, "prepare"):
+        factory.prepare()
     return factory  # type: ignore[no-any-return]
 
 
