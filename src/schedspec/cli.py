@@ -10,20 +10,14 @@ from typing import Any, NoReturn
 
 import click
 from attrs import evolve
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from . import __version__
+from .conformance import terminal
 from .spec.vocabulary import Settings, Subject, SubjectFactory
 
 VOID = 2
 DEFAULT_FIRST_S = 120
-MOST_ROWS = 24
 SUBJECT_HELP = "SUBJECT is a built-in name (reference, fault:ID), package.module:factory or exec:COMMAND."
-
-out = Console()
-err = Console(stderr=True)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -72,6 +66,9 @@ def main() -> None:
 @click.option("--report", type=click.Path(path_type=Path), help="Report folder.  Default: build/report/SUBJECT.")
 @click.option("--strict", is_flag=True, help="A broken SHOULD or a rule not exercised: exit status 3.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--junit", type=click.Path(path_type=Path), help="Write the verdicts as JUnit XML, too.")
+@click.option("--baseline", type=click.Path(path_type=Path), help="Known failures: they do not count.")
+@click.option("--update-baseline", is_flag=True, help="Write what fails now to the baseline; what passes goes.")
 @click.pass_context
 def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
     """Judge a scheduler.
@@ -80,45 +77,91 @@ def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
     3 with --strict.
     """
     with _one_sentence(ctx):
-        from .conformance.check import DEPTHS, Check, exit_status, soak
-        from .conformance.replaying import StepTime
-        from .conformance.report import as_json, write_report
-        from .conformance.script import read_setting
+        from .conformance.baseline import BaselineError, expect, stand, update
+        from .conformance.check import exit_status
         from .spec.protocol import ProtocolError
         from .spec.workloads import WorkloadError
 
-        depth = soak(options["seconds"]) if options["depth"] == "soak" else DEPTHS[options["depth"]]
-        wall_s = options["workload_s"] or (None if options["workload"] else depth.workload_s)
-        run = Check(
-            name=subject,
-            factory=_subject(subject, options["timeout_s"]),
-            seed=options["seed"],
-            depth=evolve(depth, workload_s=wall_s),
-            workload=_workload(options, as_json=options["as_json"]),
-            step_time=StepTime(fixed_ns=options["step_ns"], per_token_ns=options["token_ns"]),
-            rerun=[sys.executable, "-m", "schedspec", "rerun", subject],
-            only=_known_rules(options["rules"]),
-            pinned=dict(read_setting(text) for text in options["settings"]),
-            timeout_s=options["timeout_s"],
-        )
+        quiet, strict = options["as_json"], options["strict"]
+        run = _new_check(subject, options)
+        known = _known_failures(subject, options)
+        if options["junit"] is not None:
+            _ensure_writable(options["junit"], "JUnit XML")
         folder = _report_folder(options["report"] or Path("build") / "report" / _file_name(subject))
         try:
-            with _progress(quiet=options["as_json"]) as run.progress, _kept_off_stdout(options["as_json"]):
+            with terminal.progress(quiet=quiet) as run.progress, _kept_off_stdout(quiet):
+                if known is not None:
+                    again = {"mode": run.mode, "rerun": run.rerun or (), "timeout_s": run.timeout_s}
+                    standings = list(stand(known, run.factory, **again))
+                    expect(run, standings, update=options["update_baseline"])
                 run.run()
-        except (ProtocolError, WorkloadError) as fault:  # what was seen until then is reported all the same
+            if known is not None and options["update_baseline"]:
+                run.findings.notes.append(update(known, run, standings, strict=strict))
+        except (ProtocolError, WorkloadError, BaselineError, OSError) as fault:
+            # What was seen until then is reported all the same.
             if isinstance(fault, ProtocolError):
                 run.findings.faults.append(fault)
-            write_report(folder, run, strict=options["strict"])
-            if options["as_json"]:
-                click.echo(json.dumps(as_json(run, strict=options["strict"])))
+            _write(run, folder, options)
             raise
-        write_report(folder, run, strict=options["strict"])
-        status = exit_status(run.findings, strict=options["strict"])
-        if options["as_json"]:
-            click.echo(json.dumps(as_json(run, strict=options["strict"])))
-        else:
-            _print_check(run, folder)
+        _write(run, folder, options)
+        if not quiet:
+            terminal.print_check(run, folder)
+        status = exit_status(run.findings, strict=strict)
     sys.exit(status)
+
+
+def _new_check(subject: str, options: Mapping[str, Any]) -> Any:
+    from .conformance.check import DEPTHS, Check, soak
+    from .conformance.replaying import StepTime
+    from .conformance.script import read_setting
+
+    depth = soak(options["seconds"]) if options["depth"] == "soak" else DEPTHS[options["depth"]]
+    wall_s = options["workload_s"] or (None if options["workload"] else depth.workload_s)
+    return Check(
+        name=subject,
+        factory=_subject(subject, options["timeout_s"]),
+        seed=options["seed"],
+        depth=evolve(depth, workload_s=wall_s),
+        workload=_workload(options, as_json=options["as_json"]),
+        step_time=StepTime(fixed_ns=options["step_ns"], per_token_ns=options["token_ns"]),
+        rerun=[sys.executable, "-m", "schedspec", "rerun", subject],
+        only=_known_rules(options["rules"]),
+        pinned=dict(read_setting(text) for text in options["settings"]),
+        timeout_s=options["timeout_s"],
+    )
+
+
+def _known_failures(subject: str, options: Mapping[str, Any]) -> Any:
+    """The baseline, read and found writable before anything runs."""
+    from .conformance.baseline import read_baseline
+
+    path, wanted = options["baseline"], options["update_baseline"]
+    if path is None:
+        if wanted:
+            raise click.UsageError("--update-baseline needs --baseline FILE")
+        return None
+    known = read_baseline(path, subject, may_be_missing=wanted)
+    if wanted:
+        _ensure_writable(path, "the baseline")
+    return known
+
+
+def _ensure_writable(path: Path, what: str) -> None:
+    from .conformance.files import ensure_writable
+
+    ensure_writable(path, what)
+
+
+def _write(run: Any, folder: Path, options: Mapping[str, Any]) -> None:
+    """Everything that programs read."""
+    from .conformance.junit import write_junit
+    from .conformance.report import as_json, write_report
+
+    write_report(folder, run, strict=options["strict"])
+    if options["junit"] is not None:
+        write_junit(options["junit"], run, folder, strict=options["strict"])
+    if options["as_json"]:
+        click.echo(json.dumps(as_json(run, strict=options["strict"])))
 
 
 def _report_folder(folder: Path) -> Path:
@@ -141,82 +184,40 @@ def _kept_off_stdout(wanted: bool) -> Iterator[None]:
         yield
 
 
-def _print_check(run: Any, folder: Path) -> None:
-    from .conformance.report import failure_proof, failure_table, headline
-
-    findings = run.findings
-    out.print(_verdicts(findings))
-    for failure in sorted(findings.failures.values(), key=lambda failure: failure.messages):
-        if _level(failure.rule) == "SHOULD":
-            page = folder / "failures" / f"{failure.rule}.md"
-            out.print(
-                f"advice: {failure.rule} is broken in {failure.messages} messages, see {page}",
-                highlight=False,
-                soft_wrap=True,
-            )
-            continue
-        rule_table = _steps(failure_table(failure))
-        out.print(f"\n[bold red]{failure.rule}[/]  {_statement(failure.rule)}", highlight=False)
-        for word, text in failure_proof(failure):
-            out.print(f"  [bold]{word:8}[/]{_escaped(text)}", highlight=False)
-        out.print(rule_table)
-        if failure.also:
-            out.print(f"  also broken by this trace: {', '.join(failure.also)}", highlight=False)
-        out.print(
-            f"  again: schedspec replay-failure {folder / 'failures' / (failure.rule + '.json')}",
-            highlight=False,
-            soft_wrap=True,
-        )
-    for note in findings.notes:
-        out.print(f"note: {_escaped(note)}", highlight=False, soft_wrap=True)
-    if findings.refused_settings:
-        refused = ", ".join(sorted(findings.refused_settings))
-        out.print(f"settings that the subject refuses, so not tried: {refused}", highlight=False, soft_wrap=True)
-    for name, replayed in findings.workloads.items():
-        cut = " (cut short: time was up)" if replayed.cut_short else ""
-        out.print(f"{name}: {replayed.requests} requests, {replayed.steps} steps{cut}", highlight=False)
-    for fault in sorted({str(fault) for fault in findings.faults}):
-        out.print(f"[bold red]void[/]  {_escaped(fault)}", highlight=False, soft_wrap=True)
-    colour = "red" if findings.faults or any(_level(rule) == "MUST" for rule in findings.broken) else "green"
-    out.print(
-        f"[bold {colour}]{run.name}: {headline(findings)}[/]  seed {run.seed}, {findings.runs} runs, "
-        f"{run.seconds:.1f} s; report in {folder}",
-        highlight=False,
-        soft_wrap=True,
-    )
+# --- parity ------------------------------------------------------------------------------------------------
 
 
-def _verdicts(findings: Any) -> Table:
-    from .conformance.check import results
+@cli.command()
+@click.argument("subject")
+@click.option("--model", default="vllm-v1", show_default=True, help="What SUBJECT is held to: a subject, too.")
+@click.option("--seeds", type=click.IntRange(min=1), default=100, help="Workloads per configuration.", show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--setting", "settings", multiple=True, help="NAME=VALUE that every workload has (repeatable).")
+@click.option("--timeout-s", type=click.FloatRange(min=0.01), default=10.0, help="Per message.", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_context
+def parity(ctx: click.Context, /, subject: str, model: str, **options: Any) -> None:
+    """Run a scheduler and a model in lock step on random workloads, up to the first difference.
 
-    colours = {"pass": "green", "fail": "bold red", "void": "bold red", "unknown": "yellow", "not exercised": "yellow"}
-    table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
-    table.add_column("rule", width=8)
-    table.add_column("verdict", width=15)
-    table.add_column("exercised", width=9, justify="right")
-    table.add_column("statement", ratio=1, no_wrap=True, overflow="ellipsis")
-    for rule, result in results(findings).items():
-        colour = (
-            "yellow" if result.verdict == "fail" and result.level == "SHOULD" else colours.get(result.verdict, "dim")
-        )
-        verdict = f"{result.verdict} ({result.level})" if result.level == "SHOULD" else result.verdict
-        table.add_row(rule, f"[{colour}]{verdict}[/]", f"{result.exercised:,}", _escaped(_statement(rule)))
-    return table
+    Exit status: 0 no difference, 1 a difference, 2 void (one of them broke the protocol, or cannot be made).
+    """
+    with _one_sentence(ctx):
+        from .conformance.parity import Parity
+        from .conformance.parity_report import as_json, printed
+        from .conformance.script import read_setting
 
-
-def _steps(lines: list[Any]) -> Table:
-    """The step table; of a long one the end, the whole stands in the report."""
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    for column in ("", "#", "call", "answer"):
-        table.add_column(column, justify="right" if column == "#" else "left")
-    if len(lines) > MOST_ROWS:
-        table.add_row("", "…", f"{len(lines) - MOST_ROWS} earlier messages: see the report", "")
-    for line in lines[-MOST_ROWS:]:
-        style = "bold red" if line.bad else ""
-        table.add_row(
-            "  ✗" if line.bad else "   ", str(line.number), _escaped(line.call), _escaped(line.answer), style=style
-        )
-    return table
+        quiet, timeout_s = options["as_json"], options["timeout_s"]
+        pinned = dict(read_setting(text) for text in options["settings"])
+        theirs, ours = _subject(subject, timeout_s), _subject(model, timeout_s)
+        run = Parity(theirs, ours, options["seeds"], options["seed"], pinned, timeout_s)
+        with terminal.progress(quiet=quiet) as progress, _kept_off_stdout(quiet):
+            run.run(progress)
+        if quiet:
+            click.echo(json.dumps(as_json(run, subject, model)))
+        else:
+            for part in printed(run, subject, model):
+                terminal.out.print(part, soft_wrap=True)
+    sys.exit(1 if run.difference is not None else 0)
 
 
 # --- trace, validate-adapter, replay-failure ----------------------------------------------------------------
@@ -233,7 +234,7 @@ def trace(ctx: click.Context, file: Path, as_json: bool, report: Path | None, st
     with _one_sentence(ctx):
         from .conformance.recorded import judge, result_json, write_recorded
 
-        with _progress(quiet=as_json) as progress:
+        with terminal.progress(quiet=as_json) as progress:
             judged = judge(file, progress)
         folder = report or Path("build") / "report" / _file_name(file.name)
         write_recorded(folder, judged)
@@ -241,26 +242,8 @@ def trace(ctx: click.Context, file: Path, as_json: bool, report: Path | None, st
         if as_json:
             click.echo(json.dumps(result_json(judged, strict=strict)))
         else:
-            _print_trace(judged, folder)
+            terminal.print_trace(judged, folder)
     sys.exit(status)
-
-
-def _print_trace(judged: Any, folder: Path) -> None:
-    from .conformance.narrate import proof, step_table
-
-    out.print(_verdicts(judged.findings))
-    for violation, messages in judged.shortened:
-        out.print(f"\n[bold red]{violation.rule}[/]  {_statement(violation.rule)}", highlight=False)
-        for word, text in proof(judged.header, messages, violation):
-            out.print(f"  [bold]{word:8}[/]{_escaped(text)}", highlight=False)
-        out.print(_steps(step_table(messages, violation.message)))
-    if judged.fault is not None:
-        out.print(f"[bold red]void[/]  {_escaped(str(judged.fault))}", highlight=False, soft_wrap=True)
-    out.print(
-        f"{judged.messages:,} messages judged in {judged.seconds:.1f} s; report in {folder}",
-        highlight=False,
-        soft_wrap=True,
-    )
 
 
 @cli.command("validate-adapter")
@@ -279,9 +262,7 @@ def validate_adapter(ctx: click.Context, subject: str, timeout_s: float, as_json
             rows = [{"name": c.name, "ok": c.ok, "sentence": c.sentence} for c in checks]
             click.echo(json.dumps({"subject": subject, "ok": good, "checks": rows}))
         else:
-            for item in checks:
-                mark = "[green]ok[/]  " if item.ok else "[bold red]no[/]  "
-                out.print(f"{mark}{item.name:24} {_escaped(item.sentence)}", highlight=False, soft_wrap=True)
+            terminal.print_adapter(checks)
     sys.exit(0 if good else VOID)
 
 
@@ -301,14 +282,7 @@ def replay_failure(ctx: click.Context, file: Path, subject: str | None, as_json:
         if as_json:
             click.echo(json.dumps(again.as_json()))
         else:
-            from .conformance.narrate import proof
-
-            out.print(f"[bold]{stored.rule}[/]  {_statement(stored.rule)}", highlight=False)
-            if again.violation is not None:
-                for word, text in proof(again.run.header, again.run.messages, again.violation):
-                    out.print(f"  [bold]{word:8}[/]{_escaped(text)}", highlight=False)
-            out.print(_steps(again.table()))
-            out.print(again.sentence(), highlight=False, soft_wrap=True)
+            terminal.print_again(again)
     sys.exit(again.exit_status)
 
 
@@ -336,15 +310,7 @@ def rules(ctx: click.Context, as_json: bool) -> None:
         if as_json:
             click.echo(json.dumps({card["id"]: card for card in found}))
             return
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for column in ("rule", "level", "needs", "claim", "evidence", "statement"):
-            table.add_column(column, no_wrap=column not in ("statement", "claim"))
-        for card in found:
-            claims = " ".join(card["claims"]) or "–"
-            table.add_row(
-                card["id"], card["level"], card["needs"], claims, card["evidence"], _escaped(card["statement"])
-            )
-        out.print(table)
+        terminal.print_rules(found)
 
 
 @cli.command()
@@ -359,28 +325,7 @@ def explain(ctx: click.Context, rule_id: str, as_json: bool) -> None:
         if as_json:
             click.echo(json.dumps(card))
             return
-        out.print(
-            f"[bold]{card['id']}[/] ({card['level']}, since {card['since']})  {_escaped(card['statement'])}\n",
-            highlight=False,
-        )
-        for conjunct in card["formal"]:
-            where = f"on {conjunct['on']}" if conjunct["on"] else conjunct["kind"]
-            out.print(
-                f"  {conjunct['name']:10} {where:18} {_escaped(conjunct['formula'])}", highlight=False, soft_wrap=True
-            )
-        needs = card["needs"] + (", and the order of deltas" if card["ordered"] else "")
-        rows = [
-            ("needs", needs),
-            ("claim", ", ".join(card["claims"]) or "none: it binds everybody"),
-            ("why", card["why"]),
-            ("bugs", ", ".join(card["bugs"]) or "–"),
-            ("checked by", ", ".join(card["checked_by"])),
-            ("proved by", card["proved_by"] or "no proof: " + card["evidence"]),
-            ("breaks with", "; ".join(f"{e['also']} ({e['why']})" for e in card["implies"]) or "–"),
-        ]
-        out.print()
-        for name, text in rows:
-            out.print(f"  [bold]{name:12}[/]{_escaped(text)}", highlight=False, soft_wrap=True)
+        terminal.print_card(card)
 
 
 # --- parts -------------------------------------------------------------------------------------------------
@@ -388,10 +333,15 @@ def explain(ctx: click.Context, rule_id: str, as_json: bool) -> None:
 
 def builtin_subjects() -> Mapping[str, SubjectFactory]:
     """Built-in names.  The suite does not know them: to it they are subjects like any other."""
+    from .conformance.subjects import vllm
     from .reference import make
     from .reference.faults import FAULTS, factory
+    from .reference.systems import vllm_v1
+    from .reference.systems.vllm_v1_wrong import WRONG
 
-    return {"reference": make} | {f"fault:{rule}": factory(rule) for rule in FAULTS}
+    systems = {"vllm": vllm.make, "vllm-raw": vllm.raw, "vllm-v1": vllm_v1.make, "vllm-v1-raw": vllm_v1.raw}
+    wrong = {f"vllm-v1-wrong:{name}": model for name, model in WRONG.items()}
+    return {"reference": make, **systems, **wrong} | {f"fault:{rule}": factory(rule) for rule in FAULTS}
 
 
 def _subject(name: str, timeout_s: float) -> Callable[[Settings, int], Subject]:
@@ -414,7 +364,7 @@ def _workload(options: Mapping[str, Any], *, as_json: bool) -> Any:
         if wanted is not None:
             raise
         if not as_json:
-            err.print(f"no real arrivals: {_escaped(str(error))}", highlight=False, soft_wrap=True)
+            terminal.print_aside(f"no real arrivals: {error}")
         return None
 
 
@@ -438,48 +388,8 @@ def _known_rules(ids: Any) -> frozenset[str]:
     return frozenset(ids)
 
 
-def _statement(rule: str) -> str:
-    from .spec.catalogue import registry
-
-    return registry.rules[rule].statement if rule in registry.rules else ""
-
-
-def _level(rule: str) -> str:
-    from .spec.catalogue import registry
-
-    return registry.rules[rule].level
-
-
 def _file_name(text: str) -> str:
     return "".join(c if c.isalnum() or c in "-." else "_" for c in text).strip("_")[:60]
-
-
-def _escaped(text: str) -> str:
-    return text.replace("[", "\\[")
-
-
-@contextmanager
-def _progress(*, quiet: bool) -> Iterator[Callable[[str, float, str], None]]:
-    """A live bar per stage, on standard error; nothing at all with --json."""
-    if quiet:
-        yield lambda stage, part, note: None
-        return
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description:12}"),
-        BarColumn(bar_width=30),
-        TextColumn("{task.fields[note]}"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=err, transient=False) as bars:
-        tasks: dict[str, TaskID] = {}
-
-        def show(stage: str, part: float, note: str) -> None:
-            if stage not in tasks:
-                tasks[stage] = bars.add_task(stage, total=1.0, note=note)
-            bars.update(tasks[stage], completed=part, note=note)
-
-        yield show
 
 
 @contextmanager
@@ -508,5 +418,5 @@ def _one_sentence(ctx: click.Context) -> Iterator[None]:
 
 
 def _stop(sentence: str, status: int) -> NoReturn:
-    err.print(f"[bold red]error:[/] {_escaped(sentence)}", highlight=False, soft_wrap=True)
+    terminal.print_error(sentence)
     sys.exit(status)

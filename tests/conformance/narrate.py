@@ -1,14 +1,33 @@
-"""A run in words: one line per protocol message, and the three lines of proof that a failure report opens with."""
+"""A run in words: one line per protocol message, and the lines of proof that a failure report opens with."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from attrs import fields, frozen
+from attrs import Factory, define, fields, frozen
 
-from schedspec.spec.catalogue import registry
+from schedspec.spec.monitor import PRIORITY_WEIGHT
 from schedspec.spec.verdicts import Violation
-from schedspec.spec.vocabulary import Delta, Header, Message, Outcome, Plan, Receipt, Request, Settings
+from schedspec.spec.vocabulary import (
+    Capabilities,
+    Delta,
+    Header,
+    Message,
+    Observation,
+    Outcome,
+    Plan,
+    Receipt,
+    Request,
+    Settings,
+)
 
-LONG_PROMPT = 12
+from .instead import GLOSSARY, INSTEAD
+from .writes import Writes
+
+MOST_IN_A_ROW = 8
+"""Of a longer list the first are shown, and whatever a failure is about."""
+
+NOBODY: frozenset[str] = frozenset()
 
 
 @frozen
@@ -19,162 +38,323 @@ class Line:
     call: str
     answer: str
     bad: bool
+    submits: str = ""
 
 
-def step_table(messages: Sequence[Message], bad_message: int | None) -> list[Line]:
-    """`bad_message`: the monitor's count of the message that broke the rule, snapshots included."""
+def step_table(
+    messages: Sequence[Message], bad_message: int | None, matter: frozenset[str] = NOBODY, *, caching: bool = False
+) -> list[Line]:
+    """`bad_message`: the monitor's count of the message that broke the rule, snapshots included; `matter`: requests
+    that no list may leave out; `caching`: equal prefixes are worth a word."""
     lines: list[Line] = []
-    completed: set[int] = set()
+    teller = Teller(matter, caching)
     number = 0
     for place, message in enumerate(messages, start=1):
+        bad = place == bad_message
         if message.kind == "observe":
-            if place == bad_message:
-                lines.append(Line(number, "observe", _shown(message), True))
+            if bad:
+                lines.append(Line(number, "observe", teller.shown(message.answer), True))
             continue
         if message.kind == "end":
-            lines.append(Line(number, "end of the run", "", place == bad_message))
+            lines.append(Line(number, "end of the run", "", bad))
             continue
         number += 1
-        call, answer = _described(message, completed)
-        lines.append(Line(number, call, answer, place == bad_message))
+        call, answer = teller.told(message)
+        submits = message.given.id if message.kind == "submit" else ""
+        lines.append(Line(number, call, answer, bad, submits))
     return lines
 
 
-def _described(message: Message, completed: set[int]) -> tuple[str, str]:
-    if message.kind == "submit":
-        return f"submit {_request(message.given)}", _receipt(message.answer)
-    if message.kind == "cancel":
-        return f"cancel {message.given}", deltas_in_words(message.answer)
-    if message.kind == "step":
-        return f"step {message.answer.step}", _plan(message.answer)
-    if message.kind == "complete":
-        again = "again: " if message.given.step in completed else ""
-        completed.add(message.given.step)
-        return f"{again}complete {message.given.step}{_outcome(message.given)}", deltas_in_words(message.answer)
-    return f"notify {message.given}", deltas_in_words(message.answer)
+@define
+class Teller:
+    """Puts messages into words, in their order: what came before decides what needs to be said."""
+
+    matter: frozenset[str] = NOBODY
+    caching: bool = False
+    completed: set[int] = Factory(set)
+    seen: list[Request] = Factory(list)
+
+    def told(self, message: Message) -> tuple[str, str]:
+        """The call, and its answer."""
+        if message.kind == "submit":
+            return f"submit {self.request(message.given)}", self.receipt(message.answer)
+        if message.kind == "cancel":
+            return f"cancel {message.given}", self.deltas(message.answer)
+        if message.kind == "step":
+            return f"step {message.answer.step}", self.plan(message.answer)
+        if message.kind == "complete":
+            again = "again: " if message.given.step in self.completed else ""
+            self.completed.add(message.given.step)
+            call = f"{again}complete step {message.given.step}{self.outcome(message.given)}"
+            return call, self.deltas(message.answer)
+        return f"notify {message.given}", self.deltas(message.answer)
+
+    def request(self, request: Request) -> str:
+        """What it asks for; with a prefix cache also with whom it shares a prefix."""
+        prompt = counted(request.prompt_tokens, "prompt token")
+        if self.caching:
+            shared, other = max(((_common(request, r), r.id) for r in self.seen), default=(0, ""), key=lambda p: p[0])
+            if shared:
+                prompt += f", the first {shared} as in {other}" if shared < request.prompt_tokens else f" as in {other}"
+            self.seen.append(request)
+        priority = f", priority {request.priority}" if request.priority else ""
+        return f"{request.id} ({prompt}, up to {request.max_output_tokens:,} out{priority})"
+
+    def receipt(self, receipt: Receipt) -> str:
+        if receipt.verdict == "refused":
+            limit = "" if receipt.limit is None else f", {receipt.value} against {receipt.limit}"
+            return f"refused: {receipt.reason}{limit}"
+        tail = f" of {receipt.of}" if receipt.of else ""
+        return receipt.verdict + tail + (f"; {self.deltas(receipt.deltas)}" if receipt.deltas else "")
+
+    def plan(self, plan: Plan) -> str:
+        runs = {
+            request: f"{request}[{start},{start + tokens}){'*' if samples else ''}"
+            for request, start, tokens, samples in zip(plan.request, plan.start, plan.tokens, plan.samples, strict=True)
+        }
+        if len(runs) < len(plan.request):  # somebody runs twice: then nothing is left out
+            pairs = zip(plan.request, plan.start, plan.tokens, strict=True)
+            entries = [f"{request}[{start},{start + tokens})" for request, start, tokens in pairs]
+        else:
+            entries = self.some(runs)
+        parts = [self.deltas(plan.deltas)] if plan.deltas else []
+        parts.append("runs " + " ".join(entries) if entries else "runs nobody")
+        return "; ".join(parts)
+
+    def outcome(self, outcome: Outcome) -> str:
+        rows = {
+            request: f"{request}{' stops' if stop else ''}"
+            for request, stop in zip(outcome.request, outcome.stop, strict=True)
+        }
+        word = "token" if len(rows) == 1 else "tokens"
+        return f" ({word} for {', '.join(self.some(rows))})" if rows else ""
+
+    def deltas(self, deltas: Sequence[Delta]) -> str:
+        kept, hidden = [], 0
+        for place, delta in enumerate(deltas):
+            if place < MOST_IN_A_ROW or not self.matter.isdisjoint(_named(delta)):
+                kept.append(self.delta(delta))
+            else:
+                hidden += 1
+        if hidden:
+            kept.append(f"… {counted(hidden, 'more change')}")
+        return "; ".join(kept) or "nothing"
+
+    def delta(self, delta: Delta) -> str:
+        kind = delta[0]
+        if kind == "delivered":
+            return f"delivered to {', '.join(self.some({request: request for request in delta[1]}))}"
+        if kind == "unindexed":
+            return f"index forgets {blocks_in_words(delta[1])}"
+        if kind in ("took", "gave", "shared", "indexed"):
+            return f"{delta[1]} {kind} {blocks_in_words(delta[2])}"
+        if kind in ("admitted", "resumed"):
+            return f"{kind} {delta[1]}" + (f" with {counted(delta[2], 'cached token')}" if delta[2] else "")
+        if kind == "preempted":
+            return f"preempted {delta[1]}" + ("" if delta[3] in (None, delta[1]) else f" for {delta[3]}")
+        return f"{kind} {delta[1]}" + (f" ({delta[2]})" if len(delta) > 2 else "")
+
+    def some(self, texts: Mapping[str, str]) -> list[str]:
+        """The first of a long row and those that matter; the others are counted."""
+        kept = [text for n, (who, text) in enumerate(texts.items()) if n < MOST_IN_A_ROW or who in self.matter]
+        hidden = len(texts) - len(kept)
+        return [*kept, f"and {counted(hidden, 'other')}"] if hidden else kept
+
+    def shown(self, shown: Observation) -> str:
+        """A snapshot."""
+        parts = [f"{name} {value}" for name, value in shown.counters.items()]
+        if shown.tables:
+            tables = {request: f"{request}: [{ranges(table)}]" for request, table in shown.tables.items()}
+            parts.append("tables " + ", ".join(self.some(tables)))
+        if shown.free:
+            parts.append(f"free [{ranges(shown.free)}]")
+        return "; ".join(parts)
 
 
-def _request(request: Request) -> str:
-    prompt = (
-        f"prompt {list(request.prompt_ids)}"
-        if request.prompt_tokens <= LONG_PROMPT and len(set(request.prompt_ids)) < request.prompt_tokens
-        else counted(request.prompt_tokens, "prompt token")
-    )
-    priority = f", priority {request.priority}" if request.priority else ""
-    return f"{request.id} ({prompt}, up to {request.max_output_tokens} out{priority})"
+def _common(one: Request, other: Request) -> int:
+    pairs = zip(one.prompt_ids, other.prompt_ids, strict=False)
+    return next((n for n, (a, b) in enumerate(pairs) if a != b), min(one.prompt_tokens, other.prompt_tokens))
 
 
-def _receipt(receipt: Receipt) -> str:
-    if receipt.verdict == "refused":
-        limit = "" if receipt.limit is None else f", {receipt.value} against {receipt.limit}"
-        return f"refused: {receipt.reason}{limit}"
-    tail = f" of {receipt.of}" if receipt.of else ""
-    return receipt.verdict + tail + (f"; {deltas_in_words(receipt.deltas)}" if receipt.deltas else "")
+def _named(delta: Delta) -> Iterable[str]:
+    """The requests that a delta is about."""
+    if delta[0] == "unindexed":
+        return ()
+    return delta[1] if delta[0] == "delivered" else (delta[1],)
 
 
-def _plan(plan: Plan) -> str:
-    runs = [
-        f"{request}[{start},{start + tokens}){'*' if samples else ''}"
-        for request, start, tokens, samples in zip(plan.request, plan.start, plan.tokens, plan.samples, strict=True)
-    ]
-    parts = [deltas_in_words(plan.deltas)] if plan.deltas else []
-    parts.append("runs " + " ".join(runs) if runs else "runs nobody")
-    return "; ".join(parts)
+def blocks_in_words(blocks: Sequence[int]) -> str:
+    return ("block " if len(blocks) == 1 else "blocks ") + ranges(blocks)
 
 
-def _outcome(outcome: Outcome) -> str:
-    rows = [f"{request}{' stops' if stop else ''}" for request, stop in zip(outcome.request, outcome.stop, strict=True)]
-    return f" (tokens for {', '.join(rows)})" if rows else ""
-
-
-def deltas_in_words(deltas: Sequence[Delta]) -> str:
-    return "; ".join(_delta(delta) for delta in deltas) or "nothing"
-
-
-def _delta(delta: Delta) -> str:
-    kind = delta[0]
-    if kind == "delivered":
-        return f"delivered to {', '.join(delta[1])}"
-    if kind == "unindexed":
-        return f"index forgets {_list(delta[1])}"
-    if kind in ("took", "gave", "shared", "indexed"):
-        return f"{delta[1]} {kind} {_list(delta[2])}"
-    if kind in ("admitted", "resumed"):
-        return f"{kind} {delta[1]}" + (f" with {delta[2]} cached" if delta[2] else "")
-    if kind == "preempted":
-        whom = "" if delta[3] in (None, delta[1]) else f" for {delta[3]}"
-        return f"preempted {delta[1]}{whom}"
-    return f"{kind} {delta[1]}" + (f" ({delta[2]})" if len(delta) > 2 else "")
-
-
-def _list(blocks: Sequence[int]) -> str:
-    return "block " + ", ".join(map(str, blocks)) if len(blocks) == 1 else "blocks " + ", ".join(map(str, blocks))
-
-
-def _shown(message: Message) -> str:
-    shown = message.answer
-    parts = [f"{name} {value}" for name, value in shown.counters.items()]
-    if shown.tables:
-        parts.append("tables " + ", ".join(f"{r}: {list(table)}" for r, table in shown.tables.items()))
-    if shown.free:
-        parts.append(f"free {list(shown.free)}")
-    return "; ".join(parts)
-
-
-# --- Let, Then, However -------------------------------------------------------------------------------------
-
-
-def proof(header: Header, messages: Sequence[Message], violation: Violation) -> Iterator[tuple[str, str]]:
-    """Three lines: what is given, what the scheduler did, and what the rule asks for."""
-    yield "Let", _setting(header.settings) + _who(messages)
-    if violation.message <= len(messages):
-        yield "Then", _did(messages[violation.message - 1])
-    else:
-        yield "Then", "the next answer cannot be read"
-    yield "However", _asked(violation)
-
-
-def _setting(settings: Settings) -> str:
-    """The pool, and whatever differs from the plain settings."""
-    plain = Settings()
-    text = (
-        f"there be {counted(settings.blocks, 'block')} of {counted(settings.block_size, 'position')}, "
-        f"{counted(settings.seats, 'seat')} and a budget of {counted(settings.token_budget, 'token')}"
-    )
-    shown = {"blocks", "block_size", "seats", "token_budget"}
-    others = [
-        f"{field.name} {getattr(settings, field.name)}"
-        for field in fields(Settings)
-        if field.name not in shown and getattr(settings, field.name) != getattr(plain, field.name)
-    ]
-    return text + (f" ({', '.join(others)})" if others else "")
-
-
-def _who(messages: Sequence[Message]) -> str:
-    requests = [m.given for m in messages if m.kind == "submit"]
-    return ", and let " + ", ".join(_request(r) for r in requests[:6]) + " be submitted" if requests else ""
-
-
-def _did(message: Message) -> str:
-    if message.kind == "observe":
-        return "its snapshot shows " + _shown(message)
-    if message.kind == "end":
-        return "the run ends"
-    call, answer = _described(message, set())
-    return f"{call} answers: {answer}"
-
-
-def _asked(violation: Violation) -> str:
-    facts = ", ".join(f"{name} = {value}" for name, value in violation.facts.items())
-    says = violation.says.rstrip(".")
-    if says[1:2].islower():
-        says = says[0].lower() + says[1:]
-    return f"{violation.conjunct} asks that {says}" + (f"; here {facts}" if facts else "")
+def ranges(numbers: Sequence[int]) -> str:
+    """In their order: 1-40, 7, 9."""
+    parts: list[str] = []
+    begin = 0
+    while begin < len(numbers):
+        end = begin + 1
+        while end < len(numbers) and numbers[end] == numbers[end - 1] + 1:
+            end += 1
+        if end - begin > 2:
+            parts.append(f"{numbers[begin]}-{numbers[end - 1]}")
+        else:
+            parts += map(str, numbers[begin:end])
+        begin = end
+    if len(parts) > 2 * MOST_IN_A_ROW:
+        parts[MOST_IN_A_ROW:-MOST_IN_A_ROW] = ["…"]
+    return ", ".join(parts)
 
 
 def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}" + ("" if number == 1 else "s")
 
 
-def sentence(rule: str) -> str:
-    return registry.rules[rule].statement
+# --- Let, Then, However, Instead ----------------------------------------------------------------------------
+
+
+def proof(header: Header, messages: Sequence[Message], violation: Violation) -> Iterator[tuple[str, str]]:
+    """What is given, what the scheduler did, what the rule asks for, and what would have been right."""
+    matter = who_matters(messages, violation)
+    teller = Teller(matter, header.settings.prefix_caching)
+    yield "Let", let(header.settings, messages, teller)
+    yield "Then", _then(messages, violation, Teller(matter))
+    yield "However", _however(violation)
+    if right := instead(header, messages, violation):
+        yield "Instead", right
+
+
+def who_matters(messages: Sequence[Message], violation: Violation) -> frozenset[str]:
+    """The requests that a broken conjunct speaks of; if it names none, those of the message that broke it."""
+    known = {m.given.id for m in messages if m.kind == "submit"}
+    named: set[str] = set()
+    for value in violation.facts.values():
+        if isinstance(value, str):
+            named.add(value)
+        elif isinstance(value, (list, tuple)) and len(value) <= MOST_IN_A_ROW:  # of more none is special
+            named.update(item for item in value if isinstance(item, str))
+    return frozenset(named & known)
+
+
+def let(settings: Settings, messages: Sequence[Message], teller: Teller) -> str:
+    """The pool, whatever differs from the plain settings, and who is submitted."""
+    text = (
+        f"there be {counted(settings.blocks, 'KV block')} of {counted(settings.block_size, 'token')}, "
+        f"at most {counted(settings.seats, 'request')} running and {counted(settings.token_budget, 'token')} in a step"
+    )
+    others = ", ".join(settings_in_words(settings))
+    requests = {m.given.id: m.given for m in messages if m.kind == "submit"}
+    who = teller.some({name: teller.request(request) for name, request in requests.items()})
+    return text + (f" ({others})" if others else "") + (f"; submitted: {', '.join(who)}" if who else "")
+
+
+def settings_in_words(settings: Settings) -> Iterator[str]:
+    """Those that differ from the plain ones, and are not sizes of the pool."""
+    plain = Settings()
+    for field in fields(Settings):
+        value = getattr(settings, field.name)
+        if field.name in ("blocks", "block_size", "seats", "token_budget") or value == getattr(plain, field.name):
+            continue
+        yield f"{field.name} {'on' if value is True else 'off' if value is False else value}"
+
+
+def _then(messages: Sequence[Message], violation: Violation, teller: Teller) -> str:
+    if violation.message > len(messages):
+        return "the next answer cannot be read"
+    message = messages[violation.message - 1]
+    if message.kind == "observe":
+        return "its snapshot shows " + teller.shown(message.answer)
+    if message.kind == "end":
+        return "the run ends"
+    call, answer = teller.told(message)
+    return f"{call} answers: {answer}"
+
+
+def _however(violation: Violation) -> str:
+    says = violation.says.rstrip(".")
+    if says[1:2].islower():
+        says = says[0].lower() + says[1:]
+    facts = ", ".join(f"{name} = {value}" for name, value in _values(violation).items())
+    words = ", ".join(f"{name} is {GLOSSARY[name]}" for name in dict.fromkeys(_variables(violation)))
+    asked = f"{violation.conjunct} asks that {says}" + (f", where {words}" if words else "")
+    return asked + (f"; here {facts}" if facts else "")
+
+
+def _variables(violation: Violation) -> list[str]:
+    """Names of a formula that a stranger cannot know."""
+    is_formula = re.search(r"[=≠≤≥<>∈∉⇒∧]", violation.says)
+    return [name for name in re.findall(r"[a-z_]+", violation.says) if name in GLOSSARY] if is_formula else []
+
+
+def _values(violation: Violation) -> dict[str, str]:
+    """Facts in words.  A key that orders requests is a priority and a number; both are shown where one has both."""
+    facts = violation.facts
+    keys = [name for name in facts if re.search(r"\b(victim_key|place)\b", name) and isinstance(facts[name], int)]
+    paired = any(abs(facts[name]) >= PRIORITY_WEIGHT // 2 for name in keys)
+    shown = {}
+    for name, value in facts.items():
+        if re.match(r"(content|prefix)\b", name):
+            continue  # the identity of a prefix says nothing to anybody
+        if paired and name in keys:
+            priority, number = divmod(value, PRIORITY_WEIGHT)
+            shown[name] = f"(priority {priority}, number {number})"
+        else:
+            shown[name] = value_in_words(value)
+    return shown
+
+
+def value_in_words(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        numbers = all(isinstance(item, int) and not isinstance(item, bool) for item in value)
+        others = f", … {len(value) - MOST_IN_A_ROW:,} more" if len(value) > MOST_IN_A_ROW else ""
+        inner = ranges(value) if numbers else ", ".join(map(str, value[:MOST_IN_A_ROW])) + others
+        return f"[{inner}]" if value else "∅"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def instead(header: Header, messages: Sequence[Message], violation: Violation) -> str:
+    """What would have been right, if it can be said; else nothing."""
+    if violation.conjunct == "KV-12.read":
+        return _right_read(header, messages, violation.facts)
+    if violation.conjunct == "KV-14.content":
+        return _right_content(header, messages, violation.facts)
+    values = {name: value.strip("[]") for name, value in _values(violation).items()}
+    if violation.message <= len(messages) and messages[violation.message - 1].kind == "submit":
+        values["who"] = messages[violation.message - 1].given.id
+    template = INSTEAD.get((violation.rule, violation.says), "")
+    names = re.findall(r"\{([^}]+)\}", template)
+    if any(name not in values for name in names):
+        return ""
+    return re.sub(r"\{([^}]+)\}", lambda match: values[match[1]], template)
+
+
+def _right_read(header: Header, messages: Sequence[Message], facts: Mapping[str, Any]) -> str:
+    request, position, block, step = (facts[name] for name in ("request", "position", "block", "step"))
+    token = _token(messages, request, position)
+    if block < 0:
+        return f"before step {step} reads {token}, {request} needs a block that holds it"
+    writes = Writes.of(header.settings.block_size, messages)
+    write = writes.at(block, position)
+    right = f"when step {step} reads block {block} there should be {token}"
+    if write is None:
+        return f"{right}, but nobody had written to that place"
+    if (write.request, write.position) == (request, position):
+        return f"{right}, which {request} wrote in step {write.step}, but what stands before it is not its own any more"
+    return f"{right}, but there is {_token(messages, write.request, write.position)}, written in step {write.step}"
+
+
+def _right_content(header: Header, messages: Sequence[Message], facts: Mapping[str, Any]) -> str:
+    request, block = facts["request"], facts["block"]
+    there = Writes.of(header.settings.block_size, messages).of_block(block)
+    found = ", ".join(f"{_token(messages, w.request, w.position)} (step {w.step})" for w in there[:4])
+    holds = f"it holds {found}" if found else "nobody has written to it"
+    return f"block {block} is indexed as a full block of {request}, so all its tokens should be written by now; {holds}"
+
+
+def _token(messages: Sequence[Message], request: str, position: int) -> str:
+    prompt = next((m.given.prompt_tokens for m in messages if m.kind == "submit" and m.given.id == request), 0)
+    kind, number = ("prompt", position) if position < prompt else ("output", position - prompt)
+    return f"position {position} of {request} ({kind} token {number})"
+
+
+def version_in_words(capabilities: Capabilities) -> str:
+    return f"{capabilities.name} {capabilities.version}"

@@ -29,11 +29,9 @@ if TYPE_CHECKING:
     from schedspec.spec.registry import Rule
     from schedspec.spec.vocabulary import SubjectFactory
 
-    from .check import Check, Failure
-    from .narrate import Line
+    from .check import Check
 
 DEPTHS = ("quick", "standard")
-MOST_LINES = 30
 NOBODY = (
     "no scheduler to judge: pytest --pyargs schedspec.conformance --scheduler package.module:factory"
     " (or --scheduler 'exec:COMMAND'; repeatable)"
@@ -240,69 +238,25 @@ def _statement(rule: str) -> str:
 
 
 def _reason(check: "Check", rule: str, verdict: str) -> str:
-    return f"{rule} {verdict}" + (f": {why}" if (why := _why(check, rule, verdict)) else "")
+    from .report import why_not_judged
 
-
-def _why(check: "Check", rule: str, verdict: str) -> str:
-    card, shown = _rule(rule), check.findings.capabilities
-    if verdict == "not claimed":
-        return f"it binds who claims {' and '.join(card.binding.claims)}"
-    if verdict == "not exercised":
-        return f"in {check.findings.runs} runs its precondition never held"
-    if verdict != "not observable" or shown is None:
-        return ""
-    if card.form == "snapshot" and not check.findings.snapshots:
-        return "it compares snapshots, and observe() shows none"
-    needs = card.binding.needs + (" and deltas in order" if card.binding.ordered else "")
-    return f"it needs {needs}, and the scheduler shows {shown.observes}"
+    return f"{rule} {verdict}" + (f": {why}" if (why := why_not_judged(check.findings, rule)) else "")
 
 
 def page(judged: Judged, rule: str, width: int) -> Iterator[str]:
     """A broken rule on one screen."""
+    from .page import Page
+    from .report import case_of
+
     check = judged.judge()
     failure = check.findings.failures.get(rule)
-    yield from _wrapped(f"{rule} ({_rule(rule).level})  ", _statement(rule), width)
     if failure is None:
         example = check.findings.examples_of[rule]
         also = " and ".join(example.also) or "another rule"
+        yield from _wrapped(f"{rule}: ", f"{_statement(rule)} ({_rule(rule).level})", width)
         yield f"It broke together with {also}, which explains it: see that report."
         return
-    yield from _proof(failure, width)
-    yield ""
-    yield from _table(failure, width)
-    yield ""
-    if failure.also:
-        yield f"also broken by this trace: {', '.join(failure.also)}"
-    yield from _wrapped("why the rule exists: ", _rule(rule).why, width)
-    yield f"again: schedspec replay-failure {_shown(judged.folder / 'failures' / (rule + '.json'))}"
-
-
-def _proof(failure: "Failure", width: int) -> Iterator[str]:
-    from .report import failure_proof
-
-    for word, text in failure_proof(failure):
-        yield from _wrapped(f"  {word:9}", text, width)
-
-
-def _table(failure: "Failure", width: int) -> Iterator[str]:
-    """The end of the run, call and answer side by side."""
-    from .report import failure_table
-
-    lines = failure_table(failure)
-    if len(lines) > MOST_LINES:
-        yield f"       … {len(lines) - MOST_LINES} messages before these"
-    call = max(20, (width - 12) // 3)
-    for line in lines[-MOST_LINES:]:
-        yield from _row(line, call, width - 12 - call)
-
-
-def _row(line: "Line", call: int, answer: int) -> Iterator[str]:
-    left, right = textwrap.wrap(line.call, call) or [""], textwrap.wrap(line.answer, answer) or [""]
-    for place in range(max(len(left), len(right))):
-        mark = ("✗" if line.bad else " ") + f"{line.number:4}" if place == 0 else ""
-        one = left[place] if place < len(left) else ""
-        other = right[place] if place < len(right) else ""
-        yield f"  {mark:5}  {one:{call}}  {other}".rstrip()
+    yield from (row.text for row in Page(case_of(check, failure, judged.folder)).text(width))
 
 
 def _wrapped(head: str, text: str, width: int) -> list[str]:

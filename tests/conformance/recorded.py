@@ -17,9 +17,8 @@ from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import Header, Message
 
 from .check import Failure, Findings, exit_status, results
-from .narrate import proof, step_table
+from .page import Case, Page, shown_path
 from .project import shortened
-from .report import table_as_markdown
 from .script import Script
 
 LONGEST_TO_SHORTEN = 50_000
@@ -150,8 +149,19 @@ def write_recorded(folder: Path, judged: Judged) -> None:
             writer = TraceWriter(file, judged.header)
             for message in messages:
                 writer.write(message)
-        lines = [f"# {violation.rule}: {registry.rules[violation.rule].statement}", ""]
-        lines += [f"- **{word}** {text}." for word, text in proof(judged.header, messages, violation)]
-        lines += ["", *table_as_markdown(step_table(messages, violation.message))]
-        lines += ["", f"Again: `schedspec trace failures/{violation.rule}.jsonl`"]
-        (failures / f"{violation.rule}.md").write_text("\n".join(lines) + "\n")
+        page = Page(case_of(judged, violation, messages, folder)).markdown()
+        (failures / f"{violation.rule}.md").write_text("\n".join(page) + "\n")
+
+
+def case_of(judged: Judged, violation: Violation, messages: list[Message], folder: Path) -> Case:
+    """What the page of a broken rule says; `folder` is the report's."""
+    return Case(
+        rule=violation.rule,
+        header=judged.header,
+        messages=messages,
+        violation=violation,
+        mode="recorded",
+        found=f"found in message {judged.first[violation.rule].message:,} of {judged.path.name}, then shortened",
+        again=f"schedspec trace {shown_path(folder / 'failures' / violation.rule)}.jsonl",
+        files=f"beside it {violation.rule}.md (this page)",
+    )

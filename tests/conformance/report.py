@@ -2,14 +2,14 @@
 
 report.json         what `--json` prints
 report.md           the table, and every failure
-failures/ID.md      the sentence, the proof in words, the step table
+failures/ID.md      one screen that can be put on a tracker as it is
 failures/ID.jsonl   the shortest trace, as `schedspec trace` reads it
 failures/ID.json    the script, as `schedspec replay-failure` reads it
-failures/ID_test.py the same as a test that can be pasted
+failures/ID_test.py the same as a test that can be pasted (not of DET: one run shows no difference)
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,9 @@ from schedspec.spec.vocabulary import Settings
 
 from .check import Check, Failure, Findings, exit_status, results
 from .driver import Driver
-from .narrate import Line, proof, step_table
-from .script import Op, to_json
+from .narrate import Line, counted, step_table
+from .page import WIDTH, Case, Page, shown_path
+from .script import Op, Script, to_json
 
 ORDER = ("fail", "void", "unknown", "not exercised", "not observable", "not claimed", "pass")
 
@@ -47,6 +48,7 @@ def as_json(check: Check, *, strict: bool = False) -> dict[str, Any]:
         "faults": sorted({str(fault) for fault in findings.faults}),
         "workloads": {name: asdict(replayed) for name, replayed in findings.workloads.items()},
         "notes": findings.notes,
+        "stale": findings.stale,
         "rules": {rule: asdict(result) for rule, result in results(findings).items()},
     }
 
@@ -59,7 +61,7 @@ def write_report(folder: Path, check: Check, *, strict: bool = False) -> None:
         if old.suffix in (".md", ".jsonl", ".json", ".py"):
             old.unlink()
     (folder / "report.json").write_text(json.dumps(as_json(check, strict=strict), indent=1) + "\n")
-    (folder / "report.md").write_text("\n".join(_report(check)) + "\n")
+    (folder / "report.md").write_text("\n".join(_report(check, folder)) + "\n")
     for failure in check.findings.failures.values():
         _write_failure(failures, check, failure)
     if check.findings.fault_run is not None:
@@ -68,9 +70,10 @@ def write_report(folder: Path, check: Check, *, strict: bool = False) -> None:
 
 def _write_failure(folder: Path, check: Check, failure: Failure) -> None:
     stem = folder / failure.rule
-    stem.with_suffix(".md").write_text("\n".join(failure_page(check.name, failure)) + "\n")
-    stem.with_suffix(".json").write_text(json.dumps(failure_json(check.name, failure), indent=1) + "\n")
-    Path(f"{stem}_test.py").write_text("\n".join(as_test(check.name, failure)) + "\n")
+    stem.with_suffix(".md").write_text("\n".join(Page(case_of(check, failure, folder.parent)).markdown()) + "\n")
+    stem.with_suffix(".json").write_text(json.dumps(failure_json(check, failure), indent=1) + "\n")
+    if _has_test(failure.rule):
+        Path(f"{stem}_test.py").write_text("\n".join(as_test(check.name, failure)) + "\n")
     if failure.run is not None:
         _write_trace(stem.with_suffix(".jsonl"), failure.run)
 
@@ -90,9 +93,10 @@ def _write_trace(path: Path, run: Driver) -> None:
             writer.write(message)
 
 
-def failure_json(subject: str, failure: Failure) -> dict[str, Any]:
+def failure_json(check: Check, failure: Failure) -> dict[str, Any]:
     return {
-        "subject": subject,
+        "subject": check.name,
+        "mode": check.mode,
         "rule": failure.rule,
         "conjunct": failure.conjunct,
         "stage": failure.stage,
@@ -104,44 +108,30 @@ def failure_json(subject: str, failure: Failure) -> dict[str, Any]:
 # --- pages -------------------------------------------------------------------------------------------------
 
 
-def failure_page(subject: str, failure: Failure) -> Iterator[str]:
-    """One failure, in the order in which an engineer asks."""
-    rule = registry.rules[failure.rule]
-    yield f"# {rule.id}: {rule.statement}"
-    yield ""
-    yield from (f"- **{word}** {text}." for word, text in failure_proof(failure))
-    yield ""
-    if failure.run is not None:
-        yield from table_as_markdown(failure_table(failure))
-        yield ""
-    yield f"Why the rule exists: {rule.why}"
-    yield ""
-    if failure.also:
-        yield f"Also broken by this trace: {', '.join(failure.also)}."
-        yield ""
-    yield f"Found in {failure.stage}; {failure.messages} protocol messages after shortening. Again:"
-    yield ""
-    yield f"    schedspec replay-failure failures/{failure.rule}.json"
+def case_of(check: Check, failure: Failure, folder: Path) -> Case:
+    """A failure with everything that its page says; `folder` is the report's."""
+    assert failure.run is not None
+    return Case(
+        rule=failure.rule,
+        header=failure.run.header,
+        messages=failure.run.messages,
+        violation=failure.violation,
+        difference=failure.difference,
+        mode=check.mode,
+        found=f"found in {failure.stage}, then shortened to {counted(failure.messages, 'message')}",
+        also=failure.also,
+        again=f"schedspec replay-failure {shown_path(folder / 'failures' / failure.rule)}.json",
+        files=_files(failure.rule),
+    )
 
 
-def failure_proof(failure: Failure) -> Iterator[tuple[str, str]]:
-    run = failure.run
-    if failure.difference is not None:
-        yield "Let", f"the same {len(failure.script.ops)} operations be done twice"
-        yield "Then", f"the answers to message {failure.difference.message} differ"
-        yield "However", registry.rules[failure.rule].statement.rstrip(".")
-    elif run is not None and failure.violation is not None:
-        yield from proof(run.header, run.messages, failure.violation)
+def _files(rule: str) -> str:
+    test = f", {rule}_test.py (a test to paste)" if _has_test(rule) else ""
+    return f"beside it {rule}.md (this page), {rule}.jsonl (the trace, for schedspec trace){test}"
 
 
-def failure_table(failure: Failure) -> list[Line]:
-    run = failure.run
-    if run is None:
-        return []
-    if failure.difference is not None:
-        lines = step_table(run.messages, None)
-        return [Line(line.number, line.call, line.answer, line.number == failure.difference.message) for line in lines]
-    return step_table(run.messages, failure.violation.message if failure.violation else None)
+def _has_test(rule: str) -> bool:
+    return registry.rules[rule].form != "run"
 
 
 def table_as_markdown(lines: list[Line]) -> Iterator[str]:
@@ -156,7 +146,7 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def _report(check: Check) -> Iterator[str]:
+def _report(check: Check, folder: Path) -> Iterator[str]:
     plain = as_json(check)
     yield f"# {check.name}: {headline(check.findings)}"
     yield ""
@@ -176,17 +166,39 @@ def _report(check: Check) -> Iterator[str]:
         )
     for failure in check.findings.failures.values():
         yield ""
-        yield from failure_page(check.name, failure)
+        yield from Page(case_of(check, failure, folder)).markdown()
 
 
 def headline(findings: Findings) -> str:
     """The whole run in a few words."""
     if findings.faults:
         return f"void, as the subject broke the protocol in {len(findings.faults)} of {findings.runs} runs"
-    broken = [registry.rules[rule] for rule in findings.broken]
+    broken = [registry.rules[rule] for rule in findings.broken - findings.recorded.keys()]
+    known = len(findings.known.keys() | findings.recorded.keys())
     parts = [_count(broken, "MUST"), _count(broken, "SHOULD")]
-    text = " and ".join(part for part in parts if part) or "every rule that was exercised holds"
+    text = " and ".join(part for part in parts if part)
+    text = text or f"every {'other ' if known else ''}rule that was exercised holds"
+    text += f", {known} known" if known else ""
+    text += f", {len(findings.stale)} stale in the baseline" if findings.stale else ""
     return text + (" (interrupted)" if findings.interrupted else "")
+
+
+def why_not_judged(findings: Findings, rule: str) -> str:
+    """Why there is neither a pass nor a fail, in a few words."""
+    verdict = results(findings)[rule].verdict
+    card, shown = registry.rules[rule], findings.capabilities
+    if verdict == "not claimed":
+        return f"it binds who claims {' and '.join(card.binding.claims)}"
+    if verdict == "not exercised":
+        return f"in {findings.runs} runs its precondition never held"
+    if verdict == "unknown":
+        return "it was interrupted before"
+    if verdict != "not observable" or shown is None:
+        return ""
+    if card.form == "snapshot" and not findings.snapshots:
+        return "it compares snapshots, and observe() shows none"
+    needs = card.binding.needs + (" and deltas in order" if card.binding.ordered else "")
+    return f"it needs {needs}, and the scheduler shows {shown.observes}"
 
 
 def _count(broken: list[Rule], level: str) -> str:
@@ -200,26 +212,36 @@ def _count(broken: list[Rule], level: str) -> str:
 def as_test(subject: str, failure: Failure) -> Iterator[str]:
     """The failure as a pytest function."""
     rule = failure.rule
+    ops = [_op(op) for op in failure.script.ops]
     yield f'"""{rule}: {registry.rules[rule].statement}"""'
     yield ""
-    yield "from schedspec.conformance.script import COMPLETE, STEP, Op, Script, cancel, submit"
+    yield f"from schedspec.conformance.script import {', '.join(_imports(failure.script))}"
     yield "from schedspec.conformance.testing import assert_keeps"
     yield "from schedspec.spec.vocabulary import Settings"
     yield ""
     yield ""
     yield f"def test_{rule.lower().replace('-', '_')}() -> None:"
     yield f"    settings = Settings({_settings(failure.script.settings)})"
-    yield "    ops = ["
-    for op in failure.script.ops:
-        yield f"        {_op(op)},"
-    yield "    ]"
-    yield f"    assert_keeps({rule!r}, {subject!r}, Script(settings, {failure.script.seed}, ops))"
+    if len(one_line := f"    ops = [{', '.join(ops)}]") <= WIDTH:
+        yield one_line
+    else:
+        yield "    ops = ["
+        yield from (f"        {op}," for op in ops)
+        yield "    ]"
+    yield f"    assert_keeps({_quoted(rule)}, {_quoted(subject)}, Script(settings, {failure.script.seed}, ops))"
+
+
+def _imports(script: Script) -> list[str]:
+    """What the operations use, in the order in which linters want it."""
+    names = {"step": "STEP", "complete": "COMPLETE", "repeat": "Op", "tick": "Op"}
+    used = {names.get(op.kind, op.kind) for op in script.ops} | {"Script"}
+    return sorted(used, key=lambda name: (not name.isupper(), name[0].islower(), name))
 
 
 def _settings(settings: Settings) -> str:
     plain = Settings()
     return ", ".join(
-        f"{field.name}={getattr(settings, field.name)!r}"
+        f"{field.name}={_quoted(getattr(settings, field.name))}"
         for field in fields(Settings)
         if getattr(settings, field.name) != getattr(plain, field.name)
     )
@@ -229,7 +251,7 @@ def _op(op: Op) -> str:
     if op.kind in ("step", "complete"):
         return op.kind.upper()
     if op.kind == "cancel":
-        return f"cancel({op.id!r})"
+        return f"cancel({_quoted(op.id)})"
     if op.kind == "repeat":
         return f'Op("repeat", back={op.back})'
     if op.kind == "tick":
@@ -238,5 +260,16 @@ def _op(op: Op) -> str:
     request = op.request
     rest = f", stop_after={op.stop_after}" if op.stop_after is not None else ""
     rest += f", priority={request.priority}" if request.priority else ""
-    rest += f", client={request.client!r}" if request.client != "default" else ""
-    return f"submit({request.id!r}, {list(request.prompt_ids)!r}, {request.max_output_tokens}{rest})"
+    rest += f", client={_quoted(request.client)}" if request.client != "default" else ""
+    return f"submit({_quoted(request.id)}, {_prompt(request.prompt_ids)}, {request.max_output_tokens}{rest})"
+
+
+def _quoted(value: object) -> str:
+    """As a formatter would have it."""
+    return json.dumps(value) if isinstance(value, str) else repr(value)
+
+
+def _prompt(ids: Sequence[int]) -> str:
+    """A long run of numbers as a range."""
+    run = range(ids[0], ids[0] + len(ids)) if ids else range(0)
+    return f"range({run.start}, {run.stop})" if len(ids) > 4 and list(ids) == list(run) else repr(list(ids))

@@ -14,7 +14,7 @@ from schedspec.spec.vocabulary import SubjectFactory
 
 from .determinism import Difference, Pace, differs, rerun_elsewhere, rerun_here
 from .driver import Driver, replay
-from .narrate import Line, step_table
+from .page import Case
 from .script import Script, from_json
 
 
@@ -24,17 +24,25 @@ class Stored:
     rule: str
     conjunct: str
     script: Script
+    mode: str = "shipped"
+
+
+def read_json(path: Path) -> Any:
+    """Raises ValueError with one sentence."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"there is no file {path}: a report folder has them as failures/ID.json") from None
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from error
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        hint = "; a trace is judged by `schedspec trace`" if path.suffix == ".jsonl" else ""
+        raise ValueError(f"{path} is not JSON: {error}{hint}") from error
 
 
 def load_failure(path: Path) -> Stored:
     """Read `failures/ID.json`.  Raises ValueError with one sentence."""
-    try:
-        plain = json.loads(path.read_text())
-    except FileNotFoundError:
-        raise ValueError(f"there is no file {path}: a report folder has them as failures/ID.json") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        hint = "; a trace is judged by `schedspec trace`" if path.suffix == ".jsonl" else ""
-        raise ValueError(f"{path} is not JSON: {error}{hint}") from error
+    plain = read_json(path)
     missing = [
         key for key in ("subject", "rule", "conjunct", "script") if not isinstance(plain, dict) or key not in plain
     ]
@@ -42,9 +50,9 @@ def load_failure(path: Path) -> Stored:
         raise ValueError(f"{path} lacks {missing[0]!r}: is it a failures/ID.json of a report?")
     try:
         script = from_json(plain["script"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"{path}: its script cannot be read: {error!r}") from error
-    return Stored(plain["subject"], plain["rule"], plain["conjunct"], script)
+    return Stored(plain["subject"], plain["rule"], plain["conjunct"], script, plain.get("mode", "shipped"))
 
 
 @define
@@ -67,11 +75,16 @@ class Again:
             return 2
         return 1 if self.still_fails else 0
 
-    def table(self) -> list[Line]:
-        lines = step_table(self.run.messages, self.violation.message if self.violation else None)
-        if self.difference is not None:
-            return [Line(n.number, n.call, n.answer, n.number == self.difference.message) for n in lines]
-        return lines
+    def case(self) -> Case:
+        """What its page says: of a rule that holds now only the table."""
+        return Case(
+            rule=self.stored.rule,
+            header=self.run.header,
+            messages=self.run.messages,
+            violation=self.violation,
+            difference=self.difference,
+            mode=self.stored.mode,
+        )
 
     def sentence(self) -> str:
         if self.fault is not None:
@@ -93,9 +106,9 @@ class Again:
         }
 
 
-def replay_stored(stored: Stored, factory: SubjectFactory, *, rerun: Sequence[str]) -> Again:
+def replay_stored(stored: Stored, factory: SubjectFactory, *, rerun: Sequence[str], timeout_s: float = 10.0) -> Again:
     """Run it once more, with the values that the conjunct reads."""
-    run = replay(factory, stored.script, explain=True)
+    run = replay(factory, stored.script, name=stored.subject, explain=True, timeout_s=timeout_s)
     seen = sorted(run.breaks_of(stored.rule), key=lambda v: v.conjunct != stored.conjunct)
     again = Again(stored, run, seen[0] if seen else None, run.fault)
     if stored.rule in registry.rules and registry.rules[stored.rule].form == "run":

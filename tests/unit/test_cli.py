@@ -35,6 +35,16 @@ def test_a_broken_must_is_status_1_with_the_proof(fault_report: tuple[Result, Pa
         assert word in result.output
 
 
+def test_the_page_in_the_folder_is_the_one_that_was_printed(fault_report: tuple[Result, Path]) -> None:
+    result, folder = fault_report
+    page = (folder / "failures" / "KV-7.md").read_text().splitlines()
+    assert len(page) <= 40
+    assert max(map(len, page)) <= 120
+    for word in ("Subject", "Let", "Then", "However", "Instead", "Why"):
+        (line,) = (line for line in page if line.startswith(f"- **{word}**"))
+        assert " ".join(line.split()[2:8]) in plain(result)
+
+
 def test_the_report_folder_has_all_files(fault_report: tuple[Result, Path]) -> None:
     _, folder = fault_report
     names = {path.name for path in (folder / "failures").iterdir()}
@@ -53,6 +63,7 @@ def test_the_stored_failure_fails_again_and_not_on_the_reference(fault_report: t
     again = run("replay-failure", file)
     assert again.exit_code == 1
     assert "KV-7 still fails" in plain(again)
+    assert "However KV-7.1 asks that" in plain(again)
     mended = run("replay-failure", file, "--subject", "reference")
     assert mended.exit_code == 0
     assert "KV-7 holds in this run now" in plain(mended)
@@ -67,7 +78,7 @@ def test_the_stored_trace_fails_again(fault_report: tuple[Result, Path], tmp_pat
 def test_the_pasted_test_fails(fault_report: tuple[Result, Path], tmp_path: Path) -> None:
     """It names a built-in subject, which only the command line knows: a test of one's own names module:factory."""
     text = (fault_report[1] / "failures" / "KV-7_test.py").read_text()
-    text = text.replace("'fault:KV-7'", "'schedspec.reference.faults:LeaksAtCancel'")
+    text = text.replace("fault:KV-7", "schedspec.reference.faults:LeaksAtCancel")
     file = tmp_path / "test_pasted.py"
     file.write_text(text)
     done = subprocess.run(

@@ -137,10 +137,15 @@ def test_the_failure_is_a_real_one(folder: Path) -> None:
     assert done.returncode == 1
     assert printed[begin : begin + len(shown)] == shown
 
+    generated = (folder / "build/report/leaky_Leaky/failures/KV-7_test.py").read_text(encoding="utf-8")
+    (block,) = (block.text for block in blocks("python") if block.file == "test_kv_7.py")
+    assert block.partition("\n")[2] == generated.split('"""', 2)[2].lstrip("\n")
+
     pasted = run(folder, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_kv_7.py")
     assert pasted.returncode == 1
     assert "KV-7.1 at message 3" in pasted.stdout
-    again = run(folder, "-m", "schedspec", "replay-failure", shown[-1].split()[-1])
+    (command,) = (line for line in shown if "schedspec replay-failure" in line)
+    again = run(folder, "-m", "schedspec", "replay-failure", command.split()[-1])
     assert again.returncode == 1
 
 

@@ -1,0 +1,37 @@
+"""Files that are there in full or not at all."""
+
+import os
+from pathlib import Path
+
+
+def ensure_writable(path: Path, what: str) -> None:
+    """Asked before anything runs.  Raises ValueError with one sentence."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            raise ValueError(f"{what} cannot be written to {path}: it is a folder")
+        probe = _beside(path)
+        probe.touch(exist_ok=False)
+        probe.unlink()
+    except OSError as error:
+        raise ValueError(f"{what} cannot be written to {path}: {error.strerror}") from error
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write beside it, then rename: whoever is interrupted leaves the old file as it was."""
+    path = path.resolve()
+    fresh = _beside(path)
+    try:
+        with fresh.open("x", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists():
+            fresh.chmod(path.stat().st_mode & 0o777)
+        fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.new")

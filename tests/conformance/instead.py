@@ -1,0 +1,242 @@
+"""What would have been right: for a broken conjunct one sentence that needs no formula.
+
+`INSTEAD[rule, what the conjunct says]`: words in braces are facts of the violation; `who` is who was submitted.  A
+conjunct whose formula has changed finds no sentence here, and then its page has none: nothing is said that may be
+wrong.
+"""
+
+from collections.abc import Mapping
+
+GLOSSARY: Mapping[str, str] = {
+    "admitted_in": "the last step that admitted a request",
+    "base": "the first position that a block holds",
+    "blocks_alone": "the blocks that it holds at its end, if it is alone",
+    "content": "the prefix that a block holds",
+    "covered": "the cached and prefilled positions since its admission",
+    "decode": "the decode tokens of the step",
+    "displaced": "the requests that were preempted and not resumed",
+    "evictable": "the blocks that nobody holds and the prefix index names",
+    "freed": "the number of blocks that became free for this preemption",
+    "goal": "the positions known when it was (re)admitted, where prefill ends",
+    "grown": "the requests that took blocks in this call",
+    "held": "the blocks that a request holds",
+    "high": "the most positions it has needed since it last gave blocks back",
+    "holders": "the requests that hold a block",
+    "in_flight": "the number of its tokens whose step has not completed",
+    "indexed": "the blocks that the prefix index names",
+    "issued": "the number of positions that steps have scheduled",
+    "known": "prompt, delivered outputs and tokens in flight",
+    "late": "the requests whose result came too late to count",
+    "leaving": "the requests that gave blocks back and are still there",
+    "owed": "the requests whose token came back and is not delivered",
+    "place": "the place in the waiting queue, smaller is earlier",
+    "preempted_in": "the last step that preempted a request",
+    "prefill": "the prefill tokens of the step",
+    "refs": "the reference count of a block",
+    "room": "the number of positions that its blocks hold",
+    "sampled": "the token that the model computed",
+    "sealed": "the blocks whose content the index has fixed",
+    "served_in": "the last step in which a request ran",
+    "spare": "the requests that were preempted while their token was under way",
+    "stopping": "the requests whose last token came back",
+    "terminal_events": "how many ends a request has had",
+    "unserved": "the requests that were admitted in this step and do not run in it",
+    "usable_blocks": "the blocks of the pool that are not set aside",
+    "victim_key": "the order of preemption, the largest goes first",
+}
+"""Variables of the formulas, for a reader who has not seen one before."""
+
+INSTEAD: Mapping[tuple[str, str], str] = {
+    # KV
+    ("KV-1", "block ∈ free ∨ block ∈ evictable"): "{request} takes a block that is free; block {block} is in use",
+    ("KV-1", "block ∈ evictable ∨ block ∈ in_use"): "{request} shares a block that holds something; {block} is free",
+    (
+        "KV-1",
+        "|free| + |evictable| + |in_use| + |aside| = pool_blocks",
+    ): "free {free}, evictable {evictable}, in use {in_use} and set aside {aside} add up to all {pool_blocks} blocks",
+    ("KV-2", "holders[block] = ∅"): "a block that nobody holds is taken; block {block} belongs to {holders[block]}",
+    ("KV-2", "block ∈ sealed"): "only a block that the prefix index named can be shared; block {block} is not one",
+    (
+        "KV-2",
+        "base[block] = room[request]",
+    ): "{request} shares the block that continues its own at position {room[request]}; block {block} starts elsewhere",
+    (
+        "KV-2",
+        "content[block] = prefix[request][room[request]]",
+    ): "{request} shares a block that holds its own prefix; block {block} holds other tokens",
+    ("KV-2", "request ∈ holders[block]"): "a block is indexed for one of its holders; {request} does not hold {block}",
+    ("KV-3", "∀ b: refs[b] = |holders[b]|"): "the reference count of a block is the number of tables that list it",
+    ("KV-3", "request ∉ holders[block]"): "{request} holds block {block} already, and is counted once",
+    (
+        "KV-4",
+        "start + tokens ≤ room[request]",
+    ): "before {request} runs from position {start} it takes a block for it: what it holds ends at {room[request]}",
+    (
+        "KV-4",
+        "cached ≤ room[request]",
+    ): "{request} holds the blocks of the {cached} tokens that are called cached; it has room for {room[request]}",
+    (
+        "KV-5",
+        "room[request] < high[request] + block_size + lookahead",
+    ): "{request} has needed {high[request]} positions so far, and takes no block that begins after them",
+    ("KV-5", "room[request] = 0"): "{request} gives back all its blocks when it is preempted",
+    ("KV-6", "leaving = ∅"): "whoever gives blocks back leaves in the same call: {leaving} did not",
+    ("KV-6", "a table is what its deltas say"): "the table of {request} is {true}, as its deltas built it",
+    ("KV-7", "held[request] = ∅"): "{request} gives back its blocks before it leaves (a delta gave): {held[request]}",
+    (
+        "KV-7",
+        "phase[request] = waiting ∨ phase[request] = running",
+    ): "{request} is {phase[request]}, and gets no block",
+    ("KV-8", "request ∈ holders[block]"): "{request} gives back what it holds; block {block} it does not hold",
+    ("KV-8", "the free list names a block once"): "the free list names block {block} once, not {times} times",
+    ("KV-8", "the evictable list names a block once"): "the list names block {block} once, not {times} times",
+    ("KV-10", "unserved = ∅"): "whoever is admitted runs in the same step: {unserved} should be in the plan",
+    ("KV-10", "admitted_in[request] ≠ step"): "{request} was admitted in this very step, so it is not its victim",
+    (
+        "KV-11",
+        "running ≠ ∅ ⇒ watermark ≤ |free| + |evictable|",
+    ): "the admission waits: while others run {watermark} blocks stay free",
+    (
+        "KV-13",
+        "a block that others hold, or that the index names, is not written at positions already issued",
+    ): "{request} copies block {block} and writes to the copy; holders are {holders}",
+    (
+        "KV-14",
+        "base[block] + block_size ≤ known[request] - in_flight[request]",
+    ): "block {block} is indexed when all its tokens are known",
+    ("KV-14", "block ∈ indexed"): "the index forgets what it names; it does not name block {block}",
+    ("KV-14", "block ∉ indexed"): "the index forgets block {block} (a delta unindexed) before somebody takes it",
+    ("KV-14", "the index names what its deltas say"): "the deltas say of block {block} being in the index: {true}",
+    ("KV-16", "phase[request] = running"): "{request} is {phase[request]} after this call, so it took no block in it",
+    # STEP
+    (
+        "STEP-1",
+        "prefill ≠ 0 ⇒ prefill + decode ≤ token_budget",
+    ): "prefill gets what {decode} decode tokens leave of the budget of {token_budget}",
+    ("STEP-1", "prefill + decode ≤ token_budget"): "the step has at most {token_budget} tokens, decodes included",
+    ("STEP-2", "|running| ≤ seats"): "at most {seats} run at the same time",
+    ("STEP-3", "served_in[request] ≠ step"): "{request} has one entry in the plan of a step",
+    ("STEP-3", "step < e.step"): "the number of a step is larger than that of the step before",
+    ("STEP-4", "start = issued[request]"): "{request} starts at position {issued[request]}, where it left off",
+    ("STEP-4", "tokens ≥ 1"): "{request} runs at least one token, or is left out of the plan",
+    (
+        "STEP-4",
+        "start + tokens ≤ known[request]",
+    ): "{request} ends at {known[request]} at the latest: more tokens it does not have yet",
+    ("STEP-5", "phase[request] = running"): "{request} is {phase[request]}, and is not in the plan",
+    (
+        "STEP-6",
+        "start + tokens = known[request] ⇒ samples = 1",
+    ): "{request} samples: its entry reaches the end of what is known",
+    (
+        "STEP-6",
+        "start + tokens ≠ known[request] ⇒ samples = 0",
+    ): "{request} does not sample: its entry ends before {known[request]}, the end of what is known",
+    ("STEP-6", "goal[request] ≤ start ⇒ tokens = 1"): "{request} is past its prefill, and runs one token a step",
+    ("STEP-7", "preempted_in[request] ≠ step"): "{request} was preempted in this step, and is not in its plan",
+    ("STEP-7", "served_in[request] ≠ step"): "{request} runs in this step, and is not preempted in it",
+    (
+        "STEP-8",
+        "a running request with its blocks in hand is in every step that has budget left",
+    ): "{request} is in the plan too: it holds the block that it needs, and {budget_left} tokens of budget are left",
+    (
+        "STEP-11",
+        "start < goal[request] ⇒ start + tokens ≤ goal[request]",
+    ): "the chunk ends at {goal[request]}, where the prefill of {request} ends",
+    (
+        "STEP-11",
+        "start < goal[request] ∧ start + tokens = known[request] ⇒ covered[request] + tokens = goal[request]",
+    ): "cached tokens and chunks add up to {goal[request]}: some positions of {request} never ran",
+    ("STEP-11", "cached < known[request]"): "at least one of the {known[request]} tokens of {request} is computed",
+    # LIFE
+    ("LIFE-1", "every request that has not ended is somewhere"): "{request} has not ended: the snapshot lists it",
+    ("LIFE-1", "nobody who ended is anywhere"): "{request} has ended: the snapshot does not list it",
+    ("LIFE-1", "a request is where its deltas say"): "by its deltas {request} is {true}; the snapshot says {shown}",
+    ("LIFE-2", "phase[request] = absent"): "{request} is there already, and is answered with duplicate",
+    ("LIFE-2", "phase[request] = waiting"): "only who waits is admitted; {request} is {phase[request]}",
+    ("LIFE-2", "phase[request] = running"): "only who runs is preempted; {request} is {phase[request]}",
+    ("LIFE-3", "terminal_events[request] = 0"): "{request} has ended before, and ends once",
+    ("LIFE-4", "token = sampled"): "{request} gets the token that the model computed, {sampled}, not {token}",
+    ("LIFE-4", "owed = ∅"): "the tokens of {owed} are delivered in the call that brings them",
+    ("LIFE-4", "e.phase = finished ⇒ request ∉ owed"): "the last token of {request} is delivered before it ends",
+    ("LIFE-5", "stopping = ∅"): "this was the last token of {stopping}: the request ends in this call",
+    ("LIFE-5", "e.phase = finished ⇒ request ∈ stopping"): "{request} goes on: it has not got its last token",
+    ("LIFE-6", "phase[request] ≥ refused"): "{request} has ended when cancel returns; it is {phase[request]}",
+    ("LIFE-6", "phase[request] ≥ refused ⇒ request ∈ late"): "{request} has ended, and gets no more tokens",
+    ("LIFE-7", "request ∈ late ⇒ request ∈ owed ∨ request ∈ spare"): "nobody waits for this token: it is dropped",
+    ("LIFE-7", "request ∈ late ⇒ e.phase ≠ finished"): "the result is stale: it ends nobody",
+    ("LIFE-7", "repeated ⇒ deltas = 0"): "the result came before, so the answer is empty",
+    ("LIFE-8", "placeholders equal what is in flight"): "{true} tokens of {request} are in flight, not {shown}",
+    ("LIFE-9", "e.phase = failed ⇒ ¬fits_alone"): "who would fit alone waits until there is room, and does not fail",
+    # PRE
+    (
+        "PRE-1",
+        "the last victim of a step was needed: growth did not fit without what it freed",
+    ): "{victim} stays: what the others need fits without its blocks ({left_over} to spare)",
+    (
+        "PRE-2",
+        "victim_key[request] = max(victim_key over running, else 0)",
+    ): "another one of {running} is the victim: the one whose key is {max(victim_key over running, else 0)}",
+    ("PRE-3", "¬for_itself ⇒ freed ≥ 1"): "a victim whose leaving frees a block is chosen, or none",
+    (
+        "PRE-4",
+        "what a preemption freed went to requests that ran before, not to an admission",
+    ): "{victim} keeps running, and who waits keeps waiting",
+    (
+        "PRE-5",
+        "nobody admitted earlier is preempted to keep somebody admitted later",
+    ): "{kept} is preempted, not {victim}: it was admitted later",
+    ("PRE-6", "a preemption leaves somebody running who ran before"): "one of {victims} stays, so that it can get on",
+    (
+        "PRE-7",
+        "displaced ≠ ∅ ⇒ place[request] ≤ min(place over displaced, else place[request])",
+    ): "those who were preempted come first: one of {displaced}, not {request}",
+    ("PRE-7", "resumed ⇒ request ∈ displaced"): "{request} was not preempted, so it is admitted, not resumed",
+    ("PRE-7", "request ∈ displaced ⇒ resumed"): "{request} was preempted, so it is resumed, not admitted",
+    (
+        "PRE-8",
+        "prompt[request] < goal[request] ∧ samples = 1 ⇒ goal[request] ≤ start + tokens",
+    ): "{request} computes all {goal[request]} positions again, its outputs included, before it samples",
+    # LIVE, LANE
+    (
+        "LIVE-1",
+        "with unfinished work and nothing in flight, some token is scheduled",
+    ): "the plan runs somebody: {running} running, {waiting} waiting, and no step is under way",
+    (
+        "LIVE-2",
+        "when the run ends every accepted request has ended",
+    ): "{unfinished} end: finished, cancelled, expired or failed",
+    (
+        "LIVE-2",
+        "once arrivals stop, every accepted request ends within a computed number of steps",
+    ): "{unfinished} end by now: since the last submission {steps_since_arrival} steps were enough for everybody",
+    (
+        "LIVE-8",
+        "Budget, seats and memory stay idle while an admissible request waits only for a declared reason: the head of "
+        "the queue that does not fit (but not if `skip` is claimed), the watermark, the admission period.",
+    ): "{request} is admitted: free are {available_blocks} blocks, {budget_left} tokens of budget, {seats_left} seats",
+    (
+        "LIVE-11",
+        "What fits is not left idle behind what does not.",
+    ): "{request} is admitted: free are {available_blocks} blocks, {budget_left} tokens of budget, {seats_left} seats",
+    (
+        "LANE-4",
+        "nobody who waits in the same lane and client stands before who is admitted",
+    ): "{overtaken} is admitted first, then {admitted}",
+    # ADMIT, OBS
+    (
+        "ADMIT-1",
+        "blocks_alone ≤ usable_blocks",
+    ): "{who} is refused (kv_blocks): it needs {blocks_alone} blocks, and the pool has {usable_blocks}",
+    ("ADMIT-1", "chunked ∨ e.prompt ≤ token_budget"): "{who} is refused (token_budget): its prompt cannot be split",
+    ("ADMIT-1", "reason ≠ 5 ⇒ limit < value"): "{who} is accepted: {value} is within the limit of {limit}",
+    (
+        "ADMIT-1",
+        "reason = 0 ⇒ usable_blocks < blocks_alone",
+    ): "{who} is accepted: it needs {blocks_alone} blocks, and the pool has {usable_blocks}",
+    ("ADMIT-2", "e.prompt ≤ max_prompt"): "{who} is refused (prompt_tokens): {prompt} against {max_prompt}",
+    ("ADMIT-2", "e.max_output ≤ max_output"): "{who} is refused (output_tokens): {max_output} is too much",
+    ("ADMIT-2", "e.prompt + e.max_output ≤ max_model"): "{who} is refused (model_tokens): at most {max_model}",
+    ("OBS-3", "exported counters equal the state"): "the counter {counter} is {true}, not {shown}",
+    ("OBS-3", "exported positions equal the state"): "by its deltas and plans it is {true} for {request}, not {shown}",
+}

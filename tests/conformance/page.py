@@ -1,0 +1,233 @@
+"""The page of a failure: what an engineer of the project under test needs of a bug report, on one screen.
+
+A `Case` is a broken rule in a run.  `Page` says it in words, and gives them as lines of text (a terminal, a test's
+message) or as Markdown; both are at most `MOST_LINES` lines of `WIDTH` columns: a long table is folded in the middle.
+"""
+
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+from attrs import frozen
+
+from schedspec.spec.catalogue import registry
+from schedspec.spec.verdicts import Violation
+from schedspec.spec.vocabulary import Header, Message
+
+from .determinism import Difference
+from .narrate import Line, Teller, let, proof, step_table, version_in_words, who_matters
+
+WIDTH = 120
+MOST_LINES = 40
+LEAST_ROWS = 6
+"""A page that has a lot to say is rather too long than without its table."""
+
+LONG_NAME = re.compile(r"[^\s\[(]{60,}")
+LEGEND = re.compile(r"(?<![\w.])\S+\[\d+,\d+\)\*?")
+SECOND_TIMES = {
+    "DET-1": "in another process, under another hash seed",
+    "DET-2": "in the same process, after other runs",
+    "DET-3": "in another process, whose wall clock runs faster",
+}
+
+Kind = Literal["title", "text", "bad"]
+
+
+@frozen(kw_only=True)
+class Case:
+    """A broken rule in a run.  `mode` and `found`: how it was looked for; `again`: the command that shows it once
+    more; `files`: where the rest is."""
+
+    rule: str
+    header: Header
+    messages: Sequence[Message]
+    violation: Violation | None = None
+    difference: Difference | None = None
+    mode: str = ""
+    found: str = ""
+    also: Sequence[str] = ()
+    again: str = ""
+    files: str = ""
+
+
+@frozen
+class Row:
+    """A line of the page, and whether it is the one that breaks the rule."""
+
+    kind: Kind
+    text: str
+
+
+class Page:
+    def __init__(self, case: Case) -> None:
+        rule = registry.rules[case.rule]
+        self.case = case
+        self.title = _printable(f"{rule.id}: {rule.statement} ({rule.level})")
+        self.lines = case_table(case)
+        self.above = [(word, _shorter(text)) for word, text in (("Subject", _subject(case)), *case_proof(case))]
+        self.below = [(word, _printable(text)) for word, text in _notes(case)]
+        self.matter = frozenset() if case.violation is None else who_matters(case.messages, case.violation)
+
+    def text(self, width: int = WIDTH) -> list[Row]:
+        """For a terminal: words in a column of their own."""
+        width = min(width, WIDTH)
+        head = [Row("title", line) for line in _wrapped(self.title, width, "", "  ")]
+        above = [Row("text", line) for pair in self.above for line in _paragraph(*pair, width)]
+        below = [Row("text", line) for pair in self.below for line in _paragraph(*pair, width)]
+        legend = [Row("text", f"     {line}") for line in self._legend(width - 5)]
+        room = MOST_LINES - len(head) - len(above) - len(below) - len(legend)
+        return [*head, *above, *self._table(width, room), *legend, *below]
+
+    def markdown(self) -> list[str]:
+        """For a tracker: a title, the proof as a list, the table as it is."""
+        head = [*_wrapped(self.title, WIDTH, "", ""), "=" * 3, ""]
+        above = [line for pair in self.above for line in _item(*pair)]
+        below = [line for pair in self.below for line in _item(*pair)]
+        legend = self._legend(WIDTH)
+        room = MOST_LINES - len(head) - len(above) - len(legend) - len(below) - 4
+        rows = [row.text for row in self._table(WIDTH, room)]
+        table = ["", "```text", *rows, *legend, "```", ""] if rows else [""]
+        return [*head, *above, *table, *below]
+
+    def _legend(self, width: int) -> list[str]:
+        sample = next((m for line in reversed(self.lines) for m in LEGEND.findall(line.answer)), "")
+        if not sample:
+            return []
+        request, _, span = sample.partition("[")
+        start, end = (int(number) for number in re.findall(r"\d+", span)[:2])
+        which = f"position {start}" if end == start + 1 else f"positions {start} to {end - 1}"
+        star = "; *: it samples a token" if any("*" in line.answer for line in self.lines) else ""
+        return _wrapped(f"{sample.rstrip('*')}: {which} of {request}, counted from 0{star}", width, "", "")
+
+    def _table(self, width: int, room: int) -> list[Row]:
+        """The head, and as many messages as there is room for: the bad one, who matters, and what came last."""
+        if not self.lines:
+            return []
+        call = min(max(len(line.call) for line in self.lines), (width - 12) * 2 // 5)
+        cells = [_row(line, call, width) for line in self.lines]
+        kept = _kept(self.lines, [len(rows) for rows in cells], max(room, LEAST_ROWS) - 1, self.matter)
+        rows = [Row("text", f"     #  {'call':{call}}  answer")]
+        previous = -1
+        for place in kept:
+            if place > previous + 1:
+                rows.append(Row("text", f"     …  {place - previous - 1} messages that are left out here"))
+            rows += [Row("bad" if self.lines[place].bad else "text", text) for text in cells[place]]
+            previous = place
+        return rows
+
+
+def case_table(case: Case) -> list[Line]:
+    """All rows, the bad one marked."""
+    matter = frozenset() if case.violation is None else who_matters(case.messages, case.violation)
+    bad = case.violation.message if case.violation is not None else None
+    lines = step_table(case.messages, bad, matter, caching=case.header.settings.prefix_caching)
+    if case.difference is not None:
+        return [Line(n.number, n.call, n.answer, n.number == case.difference.message, n.submits) for n in lines]
+    if case.violation is not None and case.violation.message > len(case.messages):
+        number = lines[-1].number + 1 if lines else 1
+        lines.append(Line(number, "the next call", str(case.violation.facts.get("fault", "cannot be read")), True))
+    return lines
+
+
+def case_proof(case: Case) -> Iterator[tuple[str, str]]:
+    if case.difference is not None:
+        yield from _difference(case, case.difference)
+    elif case.violation is not None:
+        yield from proof(case.header, case.messages, case.violation)
+
+
+def _difference(case: Case, difference: Difference) -> Iterator[tuple[str, str]]:
+    settings = case.header.settings
+    yield "Let", let(settings, case.messages, Teller(caching=settings.prefix_caching))
+    calls = [m for m in case.messages if m.kind not in ("observe", "end")]
+    again = SECOND_TIMES.get(case.rule, "once more")
+    if difference.message <= len(calls):
+        call, answer = Teller().told(calls[difference.message - 1])
+        yield "Then", f"the first time {call} answers: {answer}"
+    yield "However", f"the same calls {again} get another answer to message {difference.message}"
+    yield "Instead", "both answers are the same"
+
+
+def _subject(case: Case) -> str:
+    parts = [f"{case.header.subject} ({version_in_words(case.header.capabilities)})"]
+    parts += [f"mode {case.mode}"] if case.mode else []
+    parts.append(f"seed {case.header.seed}")
+    return ", ".join(parts) + (f"; {case.found}" if case.found else "")
+
+
+def _notes(case: Case) -> Iterator[tuple[str, str]]:
+    if case.also:
+        yield "Also", f"broken by this trace: {', '.join(case.also)}"
+    yield "Why", registry.rules[case.rule].why
+    if case.again:
+        yield "Again", case.again
+    if case.files:
+        yield "Files", case.files
+
+
+# --- layout --------------------------------------------------------------------------------------------------
+
+
+def _kept(lines: Sequence[Line], heights: Sequence[int], room: int, matter: frozenset[str]) -> list[int]:
+    """Places of the rows to show: the bad one, submissions of who matters, and from the bad one backwards."""
+    bad = next((n for n, line in enumerate(lines) if line.bad), len(lines) - 1)
+    submits = [n for n, line in enumerate(lines) if line.submits in matter and line.submits]
+    wanted = [bad, *submits[: max(1, room // 3)], *range(bad - 1, -1, -1), *range(bad + 1, len(lines))]
+    kept: list[int] = []
+    for place in dict.fromkeys(wanted):
+        trial = sorted([*kept, place])
+        gaps = sum(b > a + 1 for a, b in zip([-1, *trial], trial, strict=False))
+        if kept and sum(heights[n] for n in trial) + gaps > room:
+            if place in submits:
+                continue
+            break
+        kept = trial
+    return kept
+
+
+def _row(line: Line, call: int, width: int) -> list[str]:
+    """Cells are wrapped, never cut."""
+    answer = width - 10 - call
+    left = _wrapped(_shorter(line.call), call, "", "  ") or [""]
+    right = _wrapped(_shorter(line.answer), answer, "", "") or [""]
+    rows = []
+    for place in range(max(len(left), len(right))):
+        mark = f"{'✗' if line.bad else ' '} {line.number:4}" if place == 0 else ""
+        one = left[place] if place < len(left) else ""
+        other = right[place] if place < len(right) else ""
+        rows.append(f"{mark:6}  {one:{call}}  {other}".rstrip())
+    return rows
+
+
+def _wrapped(text: str, width: int, first: str, rest: str) -> list[str]:
+    return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+
+
+def _paragraph(word: str, text: str, width: int) -> list[str]:
+    if word == "Again":  # to be copied as it is
+        return [f"  {word:8}{text}"]
+    return _wrapped(text, width, f"  {word:8}", " " * 10)
+
+
+def _item(word: str, text: str) -> list[str]:
+    if word == "Again":
+        return [f"- **{word}** `{text}`"]
+    return _wrapped(text, WIDTH, f"- **{word}** ", "  ")
+
+
+def _shorter(text: str) -> str:
+    """A name that fills half a line says enough by its ends."""
+    return LONG_NAME.sub(lambda match: f"{match[0][:24]}…{match[0][-24:]}", _printable(text))
+
+
+def _printable(text: str) -> str:
+    """Names come from anybody: what would move the cursor is shown as its escape."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def shown_path(path: Path) -> str:
+    """As a person would type it from here."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_absolute() and path.is_relative_to(here) else str(path)

@@ -1,0 +1,210 @@
+"""What a person sees: verdicts, pages of failures, progress.  Everything else is for machines.
+
+Whoever only asks for cards needs no Hypothesis, so what judges is imported by those who print a judgement.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from schedspec.spec.catalogue import registry
+
+if TYPE_CHECKING:
+    from .check import Check, Failure, Findings, RuleResult
+    from .page import Case
+    from .recorded import Judged
+    from .stored import Again
+    from .validate import Check as AdapterCheck
+
+out = Console()
+err = Console(stderr=True)
+
+COLOURS = {
+    "pass": "green",
+    "fail": "bold red",
+    "void": "bold red",
+    "known": "magenta",
+    "unknown": "yellow",
+    "not exercised": "yellow",
+}
+
+
+def print_check(check: "Check", folder: Path) -> None:
+    from .check import results
+    from .report import headline
+
+    findings = check.findings
+    out.print(verdicts(findings))
+    for failure in sorted(findings.failures.values(), key=lambda failure: failure.messages):
+        _print_failure(check, failure, folder)
+    for rule, result in results(findings).items():
+        if result.verdict == "known":
+            _line(f"[magenta]known[/]  {rule}: {_known(result)}")
+    for sentence in findings.stale:
+        _line(f"[bold red]baseline[/]  {escape(sentence)}")
+    for note in findings.notes:
+        _line(f"note: {escape(note)}")
+    if findings.refused_settings:
+        refused = ", ".join(sorted(findings.refused_settings))
+        _line(f"settings that the subject refuses, so not tried: {escape(refused)}")
+    for name, replayed in findings.workloads.items():
+        cut = " (cut short: time was up)" if replayed.cut_short else ""
+        _line(f"{escape(name)}: {replayed.requests} requests, {replayed.steps} steps{cut}")
+    for fault in sorted({str(fault) for fault in findings.faults}):
+        print_void(fault)
+    _line(
+        f"[bold {_colour(findings)}]{escape(check.name)}: {headline(findings)}[/]  seed {check.seed}, "
+        f"{findings.runs} runs, {check.seconds:.1f} s; report in {escape(str(folder))}"
+    )
+
+
+def _print_failure(check: "Check", failure: "Failure", folder: Path) -> None:
+    """A MUST in full; a SHOULD is advice, and its page is named."""
+    from .report import case_of
+
+    if registry.rules[failure.rule].level == "SHOULD":
+        page = folder / "failures" / f"{failure.rule}.md"
+        _line(f"advice: {failure.rule} is broken in {failure.messages} messages, see {escape(str(page))}")
+        return
+    print_page(case_of(check, failure, folder))
+
+
+def _known(result: "RuleResult") -> str:
+    return escape((result.reason or "") + (f" ({result.link})" if result.link else ""))
+
+
+def _colour(findings: "Findings") -> str:
+    must = any(registry.rules[rule].level == "MUST" for rule in findings.broken - findings.recorded.keys())
+    return "red" if findings.faults or findings.stale or must else "green"
+
+
+def print_page(case: "Case") -> None:
+    from .page import Page
+
+    out.print()
+    for row in Page(case).text(out.width):
+        text = Text(row.text, style={"title": "bold red", "bad": "bold red"}.get(row.kind, ""))
+        out.print(text, highlight=False, soft_wrap=True)
+
+
+def print_trace(judged: "Judged", folder: Path) -> None:
+    from .recorded import case_of
+
+    out.print(verdicts(judged.findings))
+    for violation, messages in judged.shortened:
+        print_page(case_of(judged, violation, messages, folder))
+    if judged.fault is not None:
+        print_void(str(judged.fault))
+    _line(f"{judged.messages:,} messages judged in {judged.seconds:.1f} s; report in {escape(str(folder))}")
+
+
+def print_again(again: "Again") -> None:
+    if again.stored.rule in registry.rules:
+        print_page(again.case())
+    _line(escape(again.sentence()))
+
+
+def print_adapter(checks: "Sequence[AdapterCheck]") -> None:
+    for item in checks:
+        mark = "[green]ok[/]  " if item.ok else "[bold red]no[/]  "
+        _line(f"{mark}{item.name:24} {escape(item.sentence)}")
+
+
+def print_void(fault: str) -> None:
+    _line(f"[bold red]void[/]  {escape(fault)}")
+
+
+def print_error(sentence: str) -> None:
+    err.print(f"[bold red]error:[/] {escape(sentence)}", highlight=False, soft_wrap=True)
+
+
+def print_aside(sentence: str) -> None:
+    err.print(escape(sentence), highlight=False, soft_wrap=True)
+
+
+def verdicts(findings: "Findings") -> Table:
+    from .check import results
+
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
+    table.add_column("rule", width=8)
+    table.add_column("verdict", width=15)
+    table.add_column("exercised", width=9, justify="right")
+    table.add_column("statement", ratio=1, no_wrap=True, overflow="ellipsis")
+    for rule, result in results(findings).items():
+        should = result.level == "SHOULD"
+        colour = "yellow" if result.verdict == "fail" and should else COLOURS.get(result.verdict, "dim")
+        verdict = f"{result.verdict} ({result.level})" if should else result.verdict
+        statement = escape(registry.rules[rule].statement)
+        table.add_row(rule, f"[{colour}]{verdict}[/]", f"{result.exercised:,}", statement)
+    return table
+
+
+# --- cards -------------------------------------------------------------------------------------------------
+
+
+def print_rules(cards: Sequence[dict[str, Any]]) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("rule", "level", "needs", "claim", "evidence", "statement"):
+        table.add_column(column, no_wrap=column not in ("statement", "claim"))
+    for card in cards:
+        claims = " ".join(card["claims"]) or "–"
+        table.add_row(card["id"], card["level"], card["needs"], claims, card["evidence"], escape(card["statement"]))
+    out.print(table)
+
+
+def print_card(card: dict[str, Any]) -> None:
+    head = f"[bold]{card['id']}[/] ({card['level']}, since {card['since']})  {escape(card['statement'])}\n"
+    out.print(head, highlight=False)
+    for conjunct in card["formal"]:
+        where = f"on {conjunct['on']}" if conjunct["on"] else conjunct["kind"]
+        _line(f"  {conjunct['name']:10} {where:18} {escape(conjunct['formula'])}")
+    rows = [
+        ("needs", card["needs"] + (", and the order of deltas" if card["ordered"] else "")),
+        ("claim", ", ".join(card["claims"]) or "none: it binds everybody"),
+        ("why", card["why"]),
+        ("bugs", ", ".join(card["bugs"]) or "–"),
+        ("checked by", ", ".join(card["checked_by"])),
+        ("proved by", card["proved_by"] or "no proof: " + card["evidence"]),
+        ("breaks with", "; ".join(f"{e['also']} ({e['why']})" for e in card["implies"]) or "–"),
+    ]
+    out.print()
+    for name, text in rows:
+        _line(f"  [bold]{name:12}[/]{escape(text)}")
+
+
+# --- parts -------------------------------------------------------------------------------------------------
+
+
+def _line(markup: str) -> None:
+    out.print(markup, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def progress(*, quiet: bool) -> Iterator[Callable[[str, float, str], None]]:
+    """A live bar per stage, on standard error; nothing at all with --json."""
+    if quiet:
+        yield lambda stage, part, note: None
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description:12}"),
+        BarColumn(bar_width=30),
+        TextColumn("{task.fields[note]}", markup=False),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=err, transient=False) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def show(stage: str, part: float, note: str) -> None:
+            if stage not in tasks:
+                tasks[stage] = bars.add_task(stage, total=1.0, note=note)
+            bars.update(tasks[stage], completed=part, note=note)
+
+        yield show

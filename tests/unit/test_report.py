@@ -1,0 +1,273 @@
+"""The page of a failure: on one screen, in words that a stranger can follow, whatever was found."""
+
+import ast
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from schedspec.conformance import narrate, report, testing
+from schedspec.conformance.check import Check, Depth, Failure
+from schedspec.conformance.determinism import Difference
+from schedspec.conformance.driver import Driver, replay
+from schedspec.conformance.instead import GLOSSARY, INSTEAD
+from schedspec.conformance.narrate import ranges
+from schedspec.conformance.page import MOST_LINES, WIDTH, Case, Page
+from schedspec.conformance.recorded import case_of, judge, write_recorded
+from schedspec.conformance.script import COMPLETE, STEP, Op, Script, cancel, rounds, submit
+from schedspec.reference import make
+from schedspec.reference.faults import factory
+from schedspec.spec.catalogue import registry
+from schedspec.spec.monitor import Monitor
+from schedspec.spec.printed import printed
+from schedspec.spec.trace import TraceWriter
+from schedspec.spec.vocabulary import Capabilities, Header, Message, Outcome, Plan, Receipt, Request, Settings
+
+ROOT = Path(__file__).parents[2]
+NOTHING = Depth(name="none", search_s=0.0, workload_s=None, shrink_s=0.3, examples=0, reruns=False)
+HAS_A_SCENARIO = ["KV-7", "KV-11", "KV-12", "KV-13", "STEP-3", "STEP-11", "LIFE-4", "PRE-5", "PRE-7", "ADMIT-1"]
+
+
+def found(rule: str) -> tuple[Check, Failure]:
+    check = Check(name=f"fault:{rule}", factory=factory(rule), seed=0, depth=NOTHING, stop_at=rule)
+    check.run()
+    return check, check.findings.failures[rule]
+
+
+def both(case: Case) -> tuple[list[str], list[str]]:
+    """Markdown and text, of which neither may be larger than a screen."""
+    page = Page(case)
+    markdown, text = page.markdown(), [row.text for row in page.text()]
+    for lines in (markdown, text):
+        assert len(lines) <= MOST_LINES, "\n".join(lines)
+        assert max(map(len, lines)) <= WIDTH, "\n".join(lines)
+        assert all(line.isprintable() for line in lines)
+    return markdown, text
+
+
+@pytest.mark.parametrize("rule", HAS_A_SCENARIO)
+def test_a_page_says_everything_on_one_screen(rule: str) -> None:
+    check, failure = found(rule)
+    for lines in both(report.case_of(check, failure, Path("build/report/x"))):
+        text = "\n".join(lines)
+        assert lines[0].startswith(f"{rule}: ")
+        words = ("Subject", "Let", "Then", "However", "Instead", "Why", "Again", "Files", "✗", "mode shipped")
+        assert [word for word in words if word not in text] == []
+        assert f"schedspec replay-failure build/report/x/failures/{rule}.json" in text
+
+
+def test_the_test_to_paste_is_the_script_and_imports_what_it_uses(monkeypatch: pytest.MonkeyPatch) -> None:
+    ops = [submit("a", 12, 2), submit("b", [5, 5], 1, client="c", priority=2), STEP, COMPLETE, cancel("a")]
+    ops += [Op("repeat", back=2), Op("tick", ns=7), submit("a 'quoted' \"id\"", 9, 1, stop_after=1)]
+    for some in (ops, ops[:1], ops[2:4], ops[4:6]):
+        script = Script(Settings(blocks=7, policy="priority"), 3, some)
+        failure = Failure(rule="KV-7", conjunct="KV-7.1", stage="", script=script, also=[])
+        text = "\n".join(report.as_test("mine:S", failure))
+        tree = ast.parse(text)
+        imported = {alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+        assert imported == {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - {
+            "settings",
+            "ops",
+            "range",
+        }
+        assert max(map(len, text.splitlines())) <= WIDTH
+        asked: list[Any] = []
+        monkeypatch.setattr(testing, "assert_keeps", lambda *arguments, asked=asked: asked.append(arguments))
+        names: dict[str, Any] = {}
+        exec(compile(text, "test_pasted.py", "exec"), names)
+        names["test_kv_7"]()
+        assert asked == [("KV-7", "mine:S", script)]
+
+
+def test_no_test_is_written_that_would_pass(tmp_path: Path) -> None:
+    """One run shows no difference between two."""
+    check = Check(name="fault:DET-1", factory=make, seed=0, depth=NOTHING)
+    run = replay(make, Script(Settings(), 0, [submit("a", 3, 1), STEP]))
+    failure = Failure(rule="DET-1", conjunct="DET-1.run", stage="determinism", script=run.script, also=[], run=run)
+    failure.difference = Difference(run.script, 2)
+    check.findings.failures["DET-1"] = failure
+    report.write_report(tmp_path, check)
+    assert sorted(path.name for path in (tmp_path / "failures").iterdir()) == ["DET-1.json", "DET-1.jsonl", "DET-1.md"]
+    markdown, _ = both(report.case_of(check, failure, tmp_path))
+    text = " ".join(markdown)
+    assert "in another process, under another hash seed get another answer to message 2" in text
+    assert "✗    2  step 1" in text
+
+
+def test_a_recorded_failure_has_the_same_page(tmp_path: Path) -> None:
+    run = replay(factory("KV-7"), Script(Settings(blocks=4, block_size=2), 0, [submit("a", 3, 2), STEP, cancel("a")]))
+    file = tmp_path / "run.jsonl"
+    with file.open("w") as stream:
+        writer = TraceWriter(stream, run.header)
+        for message in run.messages:
+            writer.write(message)
+    judged = judge(file)
+    write_recorded(tmp_path, judged)
+    ((violation, messages),) = judged.shortened
+    markdown, _ = both(case_of(judged, violation, messages, tmp_path))
+    assert (tmp_path / "failures/KV-7.md").read_text().splitlines() == markdown
+    assert any("schedspec trace" in line and "KV-7.jsonl" in line for line in markdown)
+
+
+# --- long runs and odd names -------------------------------------------------------------------------------
+
+
+def long_run() -> Driver:
+    """Forty requests, hundreds of messages; the last of them leaks."""
+    settings = Settings(blocks=400, block_size=2, seats=64, token_budget=256)
+    ops = [submit(f"request-{n:02}", 4, 9) for n in range(40)]
+    driver = Driver.start(factory("KV-7"), settings, 0, explain=True)
+    driver.run([*ops, *rounds(6), cancel("request-07")])
+    assert [v.rule for v in driver.broken][:1] == ["KV-7"]
+    return driver
+
+
+def case(driver: Driver, rule: str) -> Case:
+    (violation, *_) = driver.breaks_of(rule)
+    return Case(rule=rule, header=driver.header, messages=driver.messages, violation=violation)
+
+
+def test_a_long_run_is_folded_in_the_middle() -> None:
+    _, text = both(case(long_run(), "KV-7"))
+    table = "\n".join(text)
+    assert "submit request-07 " in table
+    assert "✗   53  cancel request-07" in table
+    assert re.search(r"…  \d+ messages that are left out here", table)
+    assert "submit request-39 " not in table
+
+
+def test_a_long_fact_is_shortened() -> None:
+    driver = long_run()
+    (violation, *_) = driver.breaks_of("KV-7")
+    crowd = [f"request-{n:02}" for n in range(40)]
+    crowded = evolve(violation, facts={"request": "request-07", "running": crowd, "free": list(range(400))})
+    _, text = both(evolve(case(driver, "KV-7"), violation=crowded))
+    told = " ".join(" ".join(text).split())
+    assert "request-07, … 32 more]" in told
+    assert "free = [0-399]" in told
+
+
+def test_a_long_answer_keeps_who_matters() -> None:
+    driver = long_run()
+    lines = narrate.step_table(driver.messages, None, frozenset({"request-07", "request-31"}))
+    steps = [line.answer for line in lines if line.call == "step 3"]
+    assert all("request-31[" in answer and "others" in answer for answer in steps)
+    assert all(len(answer) < 600 for answer in steps)
+
+
+@pytest.mark.parametrize("id", ["\x1b[31m", "a\nb", "x" * 500, "a | b ` c", "[bold]", ""])
+def test_names_from_anybody_do_not_break_the_page(id: str) -> None:
+    ops = [submit("b", 3, 2), STEP, submit(id, 3, 2), COMPLETE, STEP, cancel(id)]
+    driver = Driver.start(factory("KV-7"), Settings(blocks=8, block_size=2), 0, explain=True)
+    driver.run(ops)
+    both(case(driver, "KV-7"))
+
+
+def test_numbers_are_told_as_ranges() -> None:
+    assert ranges([1, 2, 3, 4, 9, 7, 8]) == "1-4, 9, 7, 8"
+    assert ranges([7, 6, 5]) == "7, 6, 5"
+    assert ranges([]) == ""
+    assert len(ranges(range(0, 4000, 2))) < 100
+
+
+def test_prompts_say_what_they_share() -> None:
+    ops = [submit("a", range(9), 1), submit("b", [*range(6), 77], 1), submit("c", range(9), 1), submit("d", [5], 1)]
+    driver = replay(make, Script(Settings(prefix_caching=True), 0, ops))
+    calls = [line.call for line in narrate.step_table(driver.messages, None, caching=True)]
+    assert calls == [
+        "submit a (9 prompt tokens, up to 1 out)",
+        "submit b (7 prompt tokens, the first 6 as in a, up to 1 out)",
+        "submit c (9 prompt tokens as in a, up to 1 out)",
+        "submit d (1 prompt token, up to 1 out)",
+    ]
+
+
+# --- what would have been right ----------------------------------------------------------------------------
+
+
+def wrong_read(messages: list[Message]) -> str:
+    shown = Capabilities(observes="tables", ordered=True, claims={"prefix_cache"})
+    header = Header(settings=Settings(blocks=4, block_size=2, prefix_caching=True), capabilities=shown)
+    monitor = Monitor(header, explain=True)
+    broken = [violation for message in messages for violation in monitor.feed(message)]
+    (violation, *_) = (v for v in broken if v.rule == "KV-12")
+    return narrate.instead(header, messages, violation)
+
+
+def accepted(id: str, *prompt: int) -> Message:
+    return Message("submit", 0, Request(id=id, prompt_ids=prompt, max_output_tokens=1), Receipt(verdict="accepted"))
+
+
+def step(number: int, id: str, start: int, tokens: int, *deltas: Any) -> Message:
+    plan = Plan(step=number, request=[id], start=[start], tokens=[tokens], samples=[1], deltas=deltas)
+    return Message("step", 0, None, plan)
+
+
+def complete(number: int, id: str, *deltas: Any) -> Message:
+    outcome = Outcome(step=number, request=[id], token=[500], stop=[False])
+    return Message("complete", 0, outcome, (("delivered", [id], [500]), *deltas))
+
+
+def test_a_wrong_read_names_who_wrote_what_is_there() -> None:
+    messages = [
+        accepted("a", 1, 2),
+        step(1, "a", 0, 2, ("took", "a", [0]), ("admitted", "a", 0)),
+        complete(1, "a", ("gave", "a", [0]), ("finished", "a", "length")),
+        accepted("b", 8, 9),
+        step(2, "b", 1, 1, ("took", "b", [0]), ("admitted", "b", 1)),
+        complete(2, "b", ("gave", "b", [0]), ("finished", "b", "length")),
+    ]
+    assert wrong_read(messages) == (
+        "when step 2 reads block 0 there should be position 0 of b (prompt token 0), but there is position 0 of a "
+        "(prompt token 0), written in step 1"
+    )
+
+
+def test_a_wrong_read_of_nothing_says_so() -> None:
+    messages = [
+        accepted("b", 8, 9),
+        step(1, "b", 1, 1, ("took", "b", [3]), ("admitted", "b", 1)),
+        complete(1, "b", ("gave", "b", [3]), ("finished", "b", "length")),
+    ]
+    assert wrong_read(messages).endswith("position 0 of b (prompt token 0), but nobody had written to that place")
+
+
+def test_every_sentence_belongs_to_a_conjunct() -> None:
+    formulas = {(c.rule, printed(c.term, registry.names, registry.state.sorts)) for c in registry.conjuncts}
+    spoken = {rule.statement for rule in registry.rules.values()}
+    for path in [*(ROOT / "spec").glob("*.py"), *(ROOT / "spec/rules").glob("*.py")]:
+        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        spoken |= {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+    spoken |= {f"the {name} list names a block once" for name in ("free", "evictable")}
+    assert [key for key in INSTEAD if key not in formulas and key[1] not in spoken] == []
+
+
+def test_most_conjuncts_have_a_sentence() -> None:
+    guards = {
+        (c.rule, printed(c.term, registry.names, registry.state.sorts)) for c in registry.conjuncts if c.kind == "guard"
+    }
+    assert len(guards - set(INSTEAD)) <= len(guards) // 4
+
+
+def test_the_glossary_speaks_of_variables() -> None:
+    fields = {name for event in registry.events.values() for name in event.sorts}
+    assert set(GLOSSARY) <= set(registry.state.sorts) | fields
+
+
+def test_keys_that_order_requests_are_told_as_pairs() -> None:
+    _, failure = found("PRE-2")
+    assert failure.violation is not None
+    assert failure.run is not None
+    told = dict(narrate.proof(failure.run.header, failure.run.messages, failure.violation))
+    assert re.search(r"victim_key\[request\] = \(priority 0, number \d\)", told["However"])
+    assert not re.search(r"\d{9}", told["However"])
+
+
+def test_a_violation_beyond_the_messages_has_a_row() -> None:
+    driver = long_run()
+    (violation, *_) = driver.breaks_of("KV-7")
+    late = evolve(violation, message=len(driver.messages) + 1, facts={"fault": "step: plan is None"})
+    _, text = both(evolve(case(driver, "KV-7"), violation=late))
+    assert any(line.startswith("✗") and "step: plan is None" in line for line in text)
