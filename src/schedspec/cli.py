@@ -316,11 +316,11 @@ def replay_failure(ctx: click.Context, file: Path, subject: str | None, as_json:
 @click.argument("subject")
 def rerun(subject: str) -> None:
     """The second process of the DET rules: scripts on standard input, digests of answers on standard output."""
-    from .conformance.determinism import rerun_task
+    from .conformance.determinism import rerun_tasks
 
+    answers = sys.stdout
     with redirect_stdout(sys.stderr):  # what the subject prints is no answer
-        answer = rerun_task(_subject(subject, 10.0), sys.stdin.read())
-    click.echo(answer)
+        rerun_tasks(_subject(subject, 10.0), sys.stdin, answers)
 
 
 # --- rules, explain ----------------------------------------------------------------------------------------
@@ -388,10 +388,13 @@ def explain(ctx: click.Context, rule_id: str, as_json: bool) -> None:
 
 def builtin_subjects() -> Mapping[str, SubjectFactory]:
     """Built-in names.  The suite does not know them: to it they are subjects like any other."""
+    from .conformance.subjects import vllm
     from .reference import make
     from .reference.faults import FAULTS, factory
 
-    return {"reference": make} | {f"fault:{rule}": factory(rule) for rule in FAULTS}
+    return {"reference": make, "vllm": vllm.make, "vllm-raw": vllm.raw} | {
+        f"fault:{rule}": factory(rule) for rule in FAULTS
+    }
 
 
 def _subject(name: str, timeout_s: float) -> Callable[[Settings, int], Subject]:

@@ -191,7 +191,7 @@ def _refuse(s: Settings, *, raw: bool) -> None:
         "blocks": s.blocks < 2,
         # SchedulerConfig.verify_max_model_len
         "seats": not raw and s.seats > s.token_budget,
-        "chunk_tokens": not raw and s.chunk_tokens > _longest(s),
+        "chunk_tokens": s.chunk_tokens > 0 and (not s.chunked_prefill or (not raw and s.chunk_tokens > _longest(s))),
     }
     for name, no in refused.items():
         if no:
