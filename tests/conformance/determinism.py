@@ -3,15 +3,19 @@
 A run is its script; what is compared are the answers, message by message.
 """
 
+import functools
 import hashlib
 import json
 import os
+import select
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal
+from contextlib import suppress
+from typing import IO, Any, Literal
 
-from attrs import evolve, frozen
+from attrs import Factory, define, evolve, frozen
 
 from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.vocabulary import Message, SubjectFactory, Unsupported, to_json
@@ -27,6 +31,7 @@ CLOCKS = ("time", "monotonic", "perf_counter")
 CLOCK_SPEED = 1000
 PAUSE_S = 0.002
 LONGEST_RERUN_S = 120
+GRACE_S = 2.0
 
 
 @frozen
@@ -60,33 +65,77 @@ def _answers_of(factory: SubjectFactory, script: Script) -> list[str]:
         return []
 
 
-def rerun_elsewhere(command: Sequence[str], scripts: Sequence[Script], pace: Pace) -> list[list[str]]:
-    """The answers in another process, under another hash seed."""
-    task = {"pace": pace, "scripts": [script_to_json(script) for script in scripts]}
-    env = dict(os.environ, PYTHONHASHSEED="271828" if os.environ.get("PYTHONHASHSEED") != "271828" else "31415")
-    done = subprocess.run(
-        list(command),
-        input=json.dumps(task),
-        capture_output=True,
-        text=True,
-        env=env,
-        timeout=LONGEST_RERUN_S,
-        check=False,
-    )
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise RuntimeError(f"the second process ended with status {done.returncode}: {last}")
-    result: list[list[str]] = json.loads(done.stdout)
-    return result
+@define(eq=False)
+class Elsewhere:
+    """The same runs in another process, under another hash seed.  It is started at the first run and serves all that
+    follow, one task per line: some schedulers take long to import.  Use it in a `with`."""
+
+    command: Sequence[str]
+    _process: subprocess.Popen[bytes] | None = None
+    _pace: Pace = "as it is"
+    _words: IO[bytes] = Factory(tempfile.TemporaryFile)
+
+    def run(self, scripts: Sequence[Script], pace: Pace) -> list[list[str]]:
+        """The answers.  Raises RuntimeError if there are none, subprocess.TimeoutExpired if they take too long."""
+        if self._pace == "another" and pace == "as it is":
+            self.close()  # clocks that were quickened stay so
+        process = self._process = self._process or self._start()
+        self._pace = pace
+        task = {"pace": pace, "scripts": [script_to_json(script) for script in scripts]}
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with suppress(BrokenPipeError):
+            process.stdin.write(json.dumps(task).encode() + b"\n")
+            process.stdin.flush()
+        if not select.select([process.stdout], [], [], LONGEST_RERUN_S)[0]:
+            self.close()
+            raise subprocess.TimeoutExpired(self.command, LONGEST_RERUN_S)
+        line = process.stdout.readline()
+        if not line:
+            raise RuntimeError(self._last_words(process))
+        result: list[list[str]] = json.loads(line)
+        return result
+
+    def close(self) -> None:
+        """It ends by itself when its input does; one that hangs is killed."""
+        if self._process is None:
+            return
+        try:
+            self._process.communicate(timeout=GRACE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.communicate()
+        self._process = None
+
+    def __enter__(self) -> "Elsewhere":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        seed = "271828" if os.environ.get("PYTHONHASHSEED") != "271828" else "31415"
+        env = dict(os.environ, PYTHONHASHSEED=seed)
+        pipe = subprocess.PIPE
+        return subprocess.Popen(list(self.command), stdin=pipe, stdout=pipe, stderr=self._words, env=env)
+
+    def _last_words(self, process: subprocess.Popen[bytes]) -> str:
+        self._process = None
+        status = process.wait()
+        self._words.seek(0)
+        last = (self._words.read().decode(errors="replace").strip().splitlines() or ["no message"])[-1]
+        return f"the second process ended with status {status}: {last}"
 
 
-def rerun_task(factory: SubjectFactory, text: str) -> str:
-    """What the other process does with its standard input."""
-    task: dict[str, Any] = json.loads(text)
-    scripts = [from_json(plain) for plain in task["scripts"]]
-    if task["pace"] == "another":
-        _quicken_clocks()
-    return json.dumps([_paced(factory, script, task["pace"]) for script in scripts])
+def rerun_tasks(factory: SubjectFactory, tasks: IO[str], answers: IO[str]) -> None:
+    """What the other process does, line by line."""
+    for line in tasks:
+        task: dict[str, Any] = json.loads(line)
+        scripts = [from_json(plain) for plain in task["scripts"]]
+        if task["pace"] == "another":
+            _quicken_clocks()
+        answers.write(json.dumps([_paced(factory, script, task["pace"]) for script in scripts]) + "\n")
+        answers.flush()
 
 
 def _paced(factory: SubjectFactory, script: Script, pace: Pace) -> list[str]:
@@ -104,6 +153,7 @@ def _paced(factory: SubjectFactory, script: Script, pace: Pace) -> list[str]:
 _SLEEP = time.sleep
 
 
+@functools.cache
 def _quicken_clocks() -> None:
     """Whoever reads the wall clock from here on reads one that runs a thousand times as fast."""
     for name in CLOCKS:

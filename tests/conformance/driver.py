@@ -20,13 +20,14 @@ from .subjects.guard import guarded
 
 SMALL_POOL_BLOCKS = 256
 SPARSE_OBSERVATIONS = 64
+DOOR = "ADMIT"
 
 
 @define(eq=False)
 class Driver:
     """One run of one subject.  `messages` is its trace, `ops` its script, `broken` what the last message broke,
-    `fault` how the subject broke the protocol.  A broken SHOULD leaves the state sound, so the run goes on: `advice`
-    has the first break of each, with the number of operations until then."""
+    `fault` how the subject broke the protocol.  A broken SHOULD leaves the state sound, and so does a wrong answer at
+    the door: the run goes on, and `advice` has the first break of each, with the number of operations until then."""
 
     subject: Subject
     settings: Settings
@@ -166,7 +167,8 @@ class Driver:
         for violation in self.monitor.feed(message):
             if violation.rule in self.ignored:
                 continue
-            if registry.rules[violation.rule].level == "SHOULD":
+            rule = registry.rules[violation.rule]
+            if rule.level == "SHOULD" or rule.family == DOOR:
                 self.advice.setdefault(violation.rule, (violation, len(self.ops)))
             else:
                 self.broken.append(violation)

@@ -42,9 +42,9 @@ NOT_LOADED = "pytest plugins are not loaded by themselves here: add -p schedspec
 _RERUN = """
 import sys
 sys.path[:], answers, sys.stdout = {path!r}, sys.stdout, sys.stderr
-from schedspec.conformance.determinism import rerun_task
+from schedspec.conformance.determinism import rerun_tasks
 from schedspec.conformance.subjects.resolve import resolve
-print(rerun_task(resolve({name!r}, {{}}), sys.stdin.read()), file=answers)
+rerun_tasks(resolve({name!r}, {{}}), sys.stdin, answers)
 """
 """The second process of the DET rules: it finds what pytest found, and what the scheduler prints is no answer."""
 

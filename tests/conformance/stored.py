@@ -12,7 +12,7 @@ from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import SubjectFactory
 
-from .determinism import Difference, Pace, differs, rerun_elsewhere, rerun_here
+from .determinism import Difference, Elsewhere, Pace, differs, rerun_here
 from .driver import Driver, replay
 from .page import Case
 from .script import Script, from_json
@@ -121,4 +121,5 @@ def _difference(stored: Stored, factory: SubjectFactory, rerun: Sequence[str]) -
     if stored.rule == "DET-2":
         return differs(factory, lambda some: rerun_here(factory, some), [stored.script], here, 0.0)
     pace: Pace = "another" if stored.rule == "DET-3" else "as it is"
-    return differs(factory, lambda some: rerun_elsewhere(rerun, some, pace), [stored.script], here, 0.0)
+    with Elsewhere(rerun) as elsewhere:
+        return differs(factory, lambda some: elsewhere.run(some, pace), [stored.script], here, 0.0)

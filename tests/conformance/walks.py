@@ -1,0 +1,114 @@
+"""Random walks: scripts drawn by plain dice, many a second, each with a mood of its own.
+
+The state machine of `machine.py` draws operations one by one and knows nothing of what they lead to.  A walk draws a
+small world first, then who comes: equal prefixes or none, long prompts or short ones, in bursts or one by one, with
+priorities, cancels and early stops or without.  Memory is short in all of them: that is where schedulers differ.
+"""
+
+from random import Random
+
+from attrs import frozen
+
+from schedspec.spec.vocabulary import Settings, blocks_for
+
+from .script import COMPLETE, STEP, Op, Script, cancel, submit
+
+
+@frozen
+class Mood:
+    """Chances in percent, and the longest prompt and output.  `urgent`: who comes later is served first."""
+
+    shared_prefix: int
+    priorities: int
+    urgent: bool
+    cancels: int
+    stops: int
+    ahead: int
+    longest_prompt: int
+    longest_output: int
+    requests: int
+
+
+def walk(seed: int) -> Script:
+    """The same script for the same seed."""
+    dice = Random(seed)
+    mood = _mood(dice)
+    settings = _world(dice, mood)
+    return Script(settings, seed, _operations(dice, mood))
+
+
+def _mood(dice: Random) -> Mood:
+    return Mood(
+        shared_prefix=dice.choice((0, 60, 90)),
+        priorities=dice.choice((0, 50, 80)),
+        urgent=dice.random() < 0.4,
+        cancels=dice.choice((0, 0, 4, 12)),
+        stops=dice.choice((0, 25, 60)),
+        ahead=dice.choice((0, 60, 95)),
+        longest_prompt=dice.choice((4, 9, 14, 20)),
+        longest_output=dice.choice((3, 6, 10)),
+        requests=dice.choice((2, 3, 4, 6, 9)),
+    )
+
+
+def _world(dice: Random, mood: Mood) -> Settings:
+    """A pool that holds the longest request and little more."""
+    block_size = dice.choice((1, 1, 2, 2, 3, 4))
+    longest = blocks_for(mood.longest_prompt + mood.longest_output, block_size)
+    chunked = dice.random() < 0.85
+    policy = dice.choice(("fcfs", "priority"))
+    blocks = longest + dice.choice((0, 1, 1, 2, 3, 5))
+    return Settings(
+        blocks=blocks,
+        block_size=block_size,
+        seats=dice.choice((1, 2, 3, 4)),
+        token_budget=dice.choice((2, 3, 4, 6, 8, 16)) if chunked else mood.longest_prompt + mood.longest_output,
+        watermark_blocks=dice.choice((0, 0, 0, min(1, blocks - 1))),
+        policy=policy,
+        victim="newest" if policy == "fcfs" else dice.choice(("newest", "lowest_priority")),
+        at_blocked_head=dice.choice(("break", "break", "skip")),
+        reserve=dice.choice(("on_demand", "on_demand", "known", "declared")),
+        prefix_caching=mood.shared_prefix > 0 or dice.random() < 0.3,
+        chunked_prefill=chunked,
+        chunk_tokens=dice.choice((0, 0, 2, block_size + 1, 2 * block_size + 1)) if chunked else 0,
+        overlap_depth=2 if mood.ahead else 1,
+    )
+
+
+def _operations(dice: Random, mood: Mood) -> tuple[Op, ...]:
+    ops: list[Op] = []
+    families = [tuple(dice.randrange(1, 4) for _ in range(mood.longest_prompt)) for _ in range(2)]
+    for number in range(1, mood.requests + 1):
+        ops.append(_arrival(dice, mood, families, number))
+        ops += _pause(dice, mood, number)
+    for _ in range(dice.randrange(0, 12)):
+        ops += _pause(dice, mood, mood.requests)
+    return tuple(ops)
+
+
+def _arrival(dice: Random, mood: Mood, families: list[tuple[int, ...]], number: int) -> Op:
+    length = max(dice.randint(1, mood.longest_prompt) for _ in range(dice.choice((1, 1, 2, 4))))
+    prompt: int | tuple[int, ...] = length
+    if dice.randrange(100) < mood.shared_prefix:
+        prompt = dice.choice(families)[:length]
+    output = dice.randint(1, mood.longest_output)
+    stop = dice.randint(1, output) if dice.randrange(100) < mood.stops else None
+    priority = dice.randrange(3) if dice.randrange(100) < mood.priorities else 0
+    if mood.urgent:
+        priority = mood.requests - number
+    return submit(f"r{number}", prompt, output, stop_after=stop, priority=priority, client=dice.choice("ab"))
+
+
+def _pause(dice: Random, mood: Mood, latest: int) -> list[Op]:
+    """Steps until the next arrival, some ahead of their results; or nothing, and a burst comes."""
+    ops: list[Op] = []
+    for _ in range(dice.choice((0, 0, 1, 1, 2, 4))):
+        ops.append(STEP)
+        if dice.randrange(100) < mood.ahead:
+            ops.append(STEP)
+        if dice.randrange(100) < mood.cancels:
+            ops.append(cancel(f"r{dice.randint(1, latest)}"))
+        ops.append(COMPLETE)
+        if dice.randrange(100) < 3:
+            ops.append(Op("repeat", back=dice.randint(1, 2)))
+    return ops
