@@ -28,10 +28,13 @@ from .replaying import SETTINGS, Replayed, StepTime, replay_workload
 from .scenarios import scenarios
 from .script import Script, with_setting
 from .shrink import Shrinker, Target, script_size
+from .walks import walk
 
 MOST_FAULTS = 3
 INTERRUPTED = 130
 EXAMPLES_PER_ROUND = 25
+WALKS_PER_ROUND = 300
+WALKS_OBSERVE_EVERY = 8  # the shrinker looks after every call
 STEPS_OF_ROUNDS = (24, 24, 60)
 MOST_RERUN_SCRIPTS = 16
 LONGEST_RERUN_OPS = 160
@@ -52,8 +55,8 @@ class Depth:
 
 DEPTHS = {
     "smoke": Depth(name="smoke", search_s=0.3, workload_s=0.5, shrink_s=0.3, examples=25, reruns=False),
-    "quick": Depth(name="quick", search_s=3.0, workload_s=1.5, shrink_s=2.0, examples=400),
-    "standard": Depth(name="standard", search_s=60.0, workload_s=20.0, shrink_s=10.0, examples=6_000),
+    "quick": Depth(name="quick", search_s=3.0, workload_s=1.5, shrink_s=4.0, examples=2_000),
+    "standard": Depth(name="standard", search_s=60.0, workload_s=20.0, shrink_s=10.0, examples=30_000),
 }
 
 
@@ -239,26 +242,44 @@ class Check:
         self.progress("scenarios", 1.0, f"{len(todo)} runs")
 
     def _search(self) -> None:
+        """Rounds of both kinds of example: operations drawn one by one, and walks."""
         begun = time.monotonic()
-        done = 0
+        done = number = 0
         while not self._enough() and done < self.depth.examples:
             spent = time.monotonic() - begun
             if spent > self.depth.search_s:
                 break
             part = max(spent / self.depth.search_s, done / self.depth.examples)
             self.progress("search", min(part, 1.0), f"{done} examples")
-            seed = self.seed * 1_000_003 + done
-            stage = f"search: seed {seed}"
-            search(
-                self.start,
-                self.findings.refused_settings,
-                partial(self._finished, stage=stage),
-                examples=EXAMPLES_PER_ROUND,
-                seed_value=seed,
-                steps=STEPS_OF_ROUNDS[done // EXAMPLES_PER_ROUND % len(STEPS_OF_ROUNDS)],
-            )
-            done += EXAMPLES_PER_ROUND
+            self._search_by_operations(number)
+            walked = self._search_by_walks(number, begun + self.depth.search_s)
+            done += EXAMPLES_PER_ROUND + walked
+            number += 1
         self.progress("search", 1.0, f"{done} examples")
+
+    def _search_by_operations(self, number: int) -> None:
+        seed = self.seed * 1_000_003 + number
+        search(
+            self.start,
+            self.findings.refused_settings,
+            partial(self._finished, stage=f"search: seed {seed}"),
+            examples=EXAMPLES_PER_ROUND,
+            seed_value=seed,
+            steps=STEPS_OF_ROUNDS[number % len(STEPS_OF_ROUNDS)],
+        )
+
+    def _search_by_walks(self, number: int, deadline: float) -> int:
+        for place in range(WALKS_PER_ROUND):
+            if self._enough() or time.monotonic() > deadline:
+                return place
+            seed = (self.seed * 1_000_003 + number) * WALKS_PER_ROUND + place
+            script = walk(seed)
+            driver = negotiated(self.start, script.settings, self.findings.refused_settings)
+            driver.observe_every = WALKS_OBSERVE_EVERY
+            driver.run(script.ops)
+            driver.drain()
+            self._finished(driver, f"walk: seed {seed}")
+        return WALKS_PER_ROUND
 
     def _replay_workload(self) -> None:
         if self.workload is None or self._enough():

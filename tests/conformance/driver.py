@@ -45,6 +45,7 @@ class Driver:
     snapshots: int = 0
     now_ns: int = 0
     keep_messages: bool = True
+    observe_every: int = 1
     last_plan: Plan | None = None
     _plans: deque[Plan] = Factory(deque)
     _outcomes: deque[Outcome] = Factory(lambda: deque(maxlen=8))
@@ -115,6 +116,8 @@ class Driver:
             self.do(STEP)
             self.do(COMPLETE)
         if not self.over:
+            self._look()
+        if not self.over:
             self._judge(Message("end", self.now_ns))
 
     def _broken_by(self, fault: ProtocolError, rule: str) -> Violation:
@@ -174,13 +177,20 @@ class Driver:
                 self.broken.append(violation)
 
     def _observe(self, op: Op) -> None:
-        """Snapshots after every call where the pool is small, now and then where it is not."""
+        """Snapshots after every call, or after every so many."""
         self._calls += 1
-        if self.over or op.kind == "tick" or self.header.capabilities.observes == "decisions":
+        every = self.observe_every if self.settings.blocks <= SMALL_POOL_BLOCKS else SPARSE_OBSERVATIONS
+        if not self.over and op.kind != "tick" and self._calls % every == 0:
+            self._look()
+
+    def _look(self) -> None:
+        if self.header.capabilities.observes == "decisions":
             return
-        if self.settings.blocks > SMALL_POOL_BLOCKS and self._calls % SPARSE_OBSERVATIONS:
+        try:
+            shown = self.subject.observe()
+        except ProtocolError as fault:
+            self.fault = fault
             return
-        shown = self.subject.observe()
         if shown is not None:
             self.snapshots += 1
             self._judge(Message("observe", self.now_ns, None, shown))

@@ -18,6 +18,7 @@ from schedspec.spec.catalogue import registry
 
 if TYPE_CHECKING:
     from .check import Check, Failure, Findings, RuleResult
+    from .matrix import Outcome
     from .page import Case
     from .recorded import Judged
     from .stored import Again
@@ -63,6 +64,31 @@ def print_check(check: "Check", folder: Path) -> None:
         f"[bold {_colour(findings)}]{escape(check.name)}: {headline(findings)}[/]  seed {check.seed}, "
         f"{findings.runs} runs, {check.seconds:.1f} s; report in {escape(str(folder))}"
     )
+
+
+def print_matrix(outcomes: Sequence["Outcome"], folder: Path, seconds: float) -> None:
+    from .matrix import header, only_raw, row
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in header(outcomes):
+        table.add_column(name, justify="right" if name in ("runs", "seconds") else "left")
+    for outcome in outcomes:
+        table.add_row(*(escape(cell) for cell in row(outcome)), style="red" if outcome.status in (1, 2) else "")
+    out.print(table)
+    for subject, rules in only_raw(outcomes):
+        _line(f"only {escape(subject)}: {', '.join(rules) or 'nothing'}")
+    _line(
+        f"{len(outcomes)} checks in {seconds:.0f} s (in brackets: messages of the shortest trace); reports in {folder}"
+    )
+
+
+@contextmanager
+def counted_progress(what: str, total: int) -> Iterator[Callable[[Any], None]]:
+    """A bar that goes on by one at each call."""
+    columns = (SpinnerColumn(), TextColumn(what), BarColumn(bar_width=30), TextColumn("{task.completed}/{task.total}"))
+    with Progress(*columns, TimeElapsedColumn(), console=err) as bars:
+        task = bars.add_task(what, total=total)
+        yield lambda _: bars.advance(task)
 
 
 def _print_failure(check: "Check", failure: "Failure", folder: Path) -> None:
