@@ -44,10 +44,10 @@ def _mood(dice: Random) -> Mood:
         urgent=dice.random() < 0.4,
         cancels=dice.choice((0, 0, 4, 12)),
         stops=dice.choice((0, 25, 60)),
-        ahead=dice.choice((0, 60, 95)),
-        longest_prompt=dice.choice((4, 9, 14, 20)),
+        ahead=dice.choice((0, 0, 60, 95)),
+        longest_prompt=dice.choice((4, 9, 14, 20, 26)),
         longest_output=dice.choice((3, 6, 10)),
-        requests=dice.choice((2, 3, 4, 6, 9)),
+        requests=dice.choice((2, 3, 5, 8, 12, 12)),
     )
 
 
@@ -61,7 +61,7 @@ def _world(dice: Random, mood: Mood) -> Settings:
     return Settings(
         blocks=blocks,
         block_size=block_size,
-        seats=dice.choice((1, 2, 3, 4)),
+        seats=dice.choice((1, 2, 3, 4, 4, 6)),
         token_budget=dice.choice((2, 3, 4, 6, 8, 16)) if chunked else mood.longest_prompt + mood.longest_output,
         watermark_blocks=dice.choice((0, 0, 0, min(1, blocks - 1))),
         policy=policy,
@@ -70,7 +70,7 @@ def _world(dice: Random, mood: Mood) -> Settings:
         reserve=dice.choice(("on_demand", "on_demand", "known", "declared")),
         prefix_caching=mood.shared_prefix > 0 or dice.random() < 0.3,
         chunked_prefill=chunked,
-        chunk_tokens=dice.choice((0, 0, 2, block_size + 1, 2 * block_size + 1)) if chunked else 0,
+        chunk_tokens=dice.choice((0, 0, 2, block_size + 1, block_size + 2, 2 * block_size + 1)) if chunked else 0,
         overlap_depth=2 if mood.ahead else 1,
     )
 
