@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import IO, Any, Literal
 
-from attrs import Factory, define, evolve, frozen
+from attrs import define, evolve, frozen
 
 from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.vocabulary import Message, SubjectFactory, Unsupported, to_json
@@ -73,7 +73,7 @@ class Elsewhere:
     command: Sequence[str]
     _process: subprocess.Popen[bytes] | None = None
     _pace: Pace = "as it is"
-    _words: IO[bytes] = Factory(tempfile.TemporaryFile)
+    _words: IO[bytes] | None = None
 
     def run(self, scripts: Sequence[Script], pace: Pace) -> list[list[str]]:
         """The answers.  Raises RuntimeError if there are none, subprocess.TimeoutExpired if they take too long."""
@@ -92,7 +92,7 @@ class Elsewhere:
             raise subprocess.TimeoutExpired(self.command, LONGEST_RERUN_S)
         line = process.stdout.readline()
         if not line:
-            raise RuntimeError(self._last_words(process))
+            raise RuntimeError(self._last_words())
         result: list[list[str]] = json.loads(line)
         return result
 
@@ -106,6 +106,8 @@ class Elsewhere:
             self._process.kill()
             self._process.communicate()
         self._process = None
+        assert self._words is not None
+        self._words.close()
 
     def __enter__(self) -> "Elsewhere":
         return self
@@ -117,13 +119,16 @@ class Elsewhere:
         seed = "271828" if os.environ.get("PYTHONHASHSEED") != "271828" else "31415"
         env = dict(os.environ, PYTHONHASHSEED=seed)
         pipe = subprocess.PIPE
+        self._words = tempfile.TemporaryFile()  # noqa: SIM115 — `close` closes it
         return subprocess.Popen(list(self.command), stdin=pipe, stdout=pipe, stderr=self._words, env=env)
 
-    def _last_words(self, process: subprocess.Popen[bytes]) -> str:
-        self._process = None
-        status = process.wait()
+    def _last_words(self) -> str:
+        assert self._process is not None
+        assert self._words is not None
+        status = self._process.wait()
         self._words.seek(0)
         last = (self._words.read().decode(errors="replace").strip().splitlines() or ["no message"])[-1]
+        self.close()
         return f"the second process ended with status {status}: {last}"
 
 

@@ -225,3 +225,23 @@ def test_ended_requests_are_forgotten_after_the_horizon() -> None:
     assert m.violations == []
     assert len(m.tracks) <= 4
     assert len(m.world.RequestId) <= 4
+
+
+def test_blocks_that_came_and_went_in_one_call_leave_no_trace() -> None:
+    """A victim may have grown in the step that preempts it, as in vLLM's priority policy."""
+    m = monitor()
+    feed(GOOD[:3], m)
+    deltas: list[Delta] = [("took", "a", [1]), ("gave", "a", [1, 0]), ("preempted", "a", "recompute", None)]
+    assert not [conjunct for conjunct in feed([step(2, [], deltas)], m) if conjunct.startswith("KV-16")]
+
+
+@pytest.mark.parametrize(("result_came", "broken"), [(False, False), (True, True)])
+def test_a_victim_may_be_passed_while_its_result_is_under_way(result_came: bool, broken: bool) -> None:
+    claims = frozenset({"fcfs", "break", "overlap"})
+    m = monitor(evolve(SETTINGS, overlap_depth=2), evolve(SHOWS_ALL, claims=claims))
+    out: list[Delta] = [("gave", "a", [0]), ("preempted", "a", "recompute", None)]
+    feed([submit("a", output=5), submit("b"), step(1, [("a", 0, 2, 1)], ADMIT_A), step(2, [], out)], m)
+    if result_came:
+        feed([complete(1, [("a", 77, False)], [("delivered", ["a"], [77])])], m)
+    passes: list[Delta] = [("took", "b", [1]), ("admitted", "b", 0)]
+    assert ("LANE-4.overtaken" in feed([step(3, [("b", 0, 2, 1)], passes)], m)) == broken
