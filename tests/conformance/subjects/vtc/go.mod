@@ -1,0 +1,3 @@
+module schedspec/vtc
+
+go 1.21
