@@ -173,9 +173,14 @@ class NoUndeclaredIdleness(Idleness):
         return m.capabilities.admission_period_steps - 1
 
     def rank(self, m: "Monitor", track: "Track") -> int:
-        """Who goes past a head that does not fit is asked about whoever fits best."""
+        """Who goes past a head that does not fit is asked about whoever fits best; who says nothing of the order, about
+        whoever fits worst: if that one does, so does the head."""
         r = record(m, track.id)
-        return int(r.known if m.claims("skip") else r.place)
+        if m.claims("skip"):
+            return int(r.known)
+        if m.claims("fcfs") or m.claims("priority"):
+            return int(r.place)
+        return -(track.limit_tokens if m.claims("declared_reserve") else int(r.known))
 
 
 @monitor("LIVE-11", needs="tables", level="SHOULD")

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ..relation import WAITING, registry
+from ..vocabulary import blocks_for
 from .base import TraceRule, record
 
 if TYPE_CHECKING:
@@ -49,7 +50,15 @@ def _spared_without(m: "Monitor", view: "StepView") -> int:
     """
     last = view.victims[-1]
     freed = sum(victim.freed_blocks for victim in view.victims[:-1])
-    return view.available_before + freed - view.growth_blocks - last.wanted_blocks
+    return view.available_before + freed - view.growth_blocks - last.wanted_blocks - _starving_blocks(m, view)
+
+
+def _starving_blocks(m: "Monitor", view: "StepView") -> int:
+    """Blocks that those who run, but not in this step, could ask for: who preempts after it has composed a step does it
+    for them."""
+    left_out = [record(m, request) for request in m.world.running.difference(view.plan.request)]
+    wanted = (blocks_for(r.known, m.settings.block_size) - r.room // m.settings.block_size for r in left_out)
+    return sum(max(0, blocks) for blocks in wanted)
 
 
 @monitor("PRE-1", needs="tables", bugs=("B24",))

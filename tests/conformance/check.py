@@ -21,7 +21,7 @@ from schedspec.spec.vocabulary import Capabilities, Settings, SubjectFactory, Un
 from schedspec.spec.workloads import Workload
 
 from .determinism import Difference, Elsewhere, differs, rerun_here
-from .driver import Driver, replay
+from .driver import Driver, all_but, replay
 from .machine import search
 from .negotiate import negotiated
 from .replaying import SETTINGS, Replayed, StepTime, replay_workload
@@ -220,11 +220,10 @@ class Check:
         return self.findings
 
     def start(self, settings: Settings) -> Driver:
-        ignored = frozenset(registry.rules) - self.only if self.only else frozenset()
         for name, value in self.pinned.items():
             settings = with_setting(settings, name, value)
         return Driver.start(
-            self.factory, settings, self.seed, name=self.name, ignored=ignored, timeout_s=self.timeout_s
+            self.factory, settings, self.seed, name=self.name, ignored=all_but(self.only), timeout_s=self.timeout_s
         )
 
     # --- stages ------------------------------------------------------------------------------------------
@@ -316,15 +315,16 @@ class Check:
             return
         with Elsewhere(self.rerun) as elsewhere:
             self.progress("determinism", 0.4, "another process, another hash seed")
-            self._compare("DET-1", lambda some: elsewhere.run(some, "as it is"), scripts)
-            if "DET-1" not in self.findings.broken:  # who differs anyhow shows nothing about the clock
+            same = self._compare("DET-1", lambda some: elsewhere.run(some, "as it is"), scripts)
+            if same:  # who differs anyhow shows nothing about the clock
                 self.progress("determinism", 0.7, "another pace of the clock")
                 self._compare("DET-3", lambda some: elsewhere.run(some, "another"), scripts)
         self.progress("determinism", 1.0, f"{len(scripts)} runs again")
 
-    def _compare(self, rule: str, again: Callable[[Sequence[Script]], list[list[str]]], scripts: list[Script]) -> None:
+    def _compare(self, rule: str, again: Callable[[Sequence[Script]], list[list[str]]], scripts: list[Script]) -> bool:
+        """False if the answers differ."""
         if self.only and rule not in self.only:
-            return
+            return True
         self.findings.bound[rule] += len(scripts)
         self.findings.exercised[rule] += len(scripts)
         try:
@@ -332,7 +332,7 @@ class Check:
         except (RuntimeError, ValueError, OSError, subprocess.TimeoutExpired) as error:
             self.findings.exercised[rule] = 0
             self.findings.notes.append(f"{rule}: {error}")
-            return
+            return True
         if difference is not None and not self.findings.known_by(f"{rule}.run"):
             self.findings.examples_of[rule] = Failure(
                 rule=rule,
@@ -342,6 +342,7 @@ class Check:
                 also=[],
                 difference=difference,
             )
+        return difference is None
 
     def _shrink(self) -> None:
         """Each rule that no other explains gets its shortest trace; the others say with whom they fail."""
@@ -360,17 +361,17 @@ class Check:
         self._shrink_fault()
 
     def _shrink_one(self, failure: Failure, seconds: float) -> None:
-        first = replay(self.factory, failure.script)
+        first = replay(self.factory, failure.script, ignored=all_but(self.only))
         if not first.breaks_of(failure.rule):
             self.findings.notes.append(f"{failure.rule}: its run does not repeat, so its trace is not shortened")
             return
-        shrinker = Shrinker(self.factory, failure.script, Target.of(first, failure.rule), seconds)
+        shrinker = Shrinker(self.factory, failure.script, Target.of(first, failure.rule), seconds, all_but(self.only))
         failure.script = shrinker.shrink()
 
     def _explain(self, failure: Failure) -> None:
         """Run the script once more, and note the values that the conjunct read."""
-        run = Driver.start(self.factory, failure.script.settings, failure.script.seed, name=self.name, explain=True)
-        run.run(failure.script.ops)
+        ignored = all_but(self.only)
+        run = replay(self.factory, failure.script, name=self.name, explain=True, ignored=ignored)
         failure.run = run
         seen = run.breaks_of(failure.rule)
         if seen:

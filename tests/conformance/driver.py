@@ -196,6 +196,12 @@ class Driver:
             self._judge(Message("observe", self.now_ns, None, shown))
 
 
+def all_but(only: Iterable[str]) -> frozenset[str]:
+    """The rules that are ignored where only these are judged; none where none is named."""
+    wanted = frozenset(only)
+    return frozenset(registry.rules) - wanted if wanted else frozenset()
+
+
 def replay(factory: SubjectFactory, script: Script, **options: object) -> Driver:
     """The same operations on a fresh subject."""
     driver = Driver.start(factory, script.settings, script.seed, **options)  # type: ignore[arg-type]

@@ -107,7 +107,10 @@ INSTEAD: Mapping[tuple[str, str], str] = {
     ("KV-14", "block ∈ indexed"): "the index forgets what it names; it does not name block {block}",
     ("KV-14", "block ∉ indexed"): "the index forgets block {block} (a delta unindexed) before somebody takes it",
     ("KV-14", "the index names what its deltas say"): "the deltas say of block {block} being in the index: {true}",
-    ("KV-16", "phase[request] = running"): "{request} is {phase[request]} after this call, so it took no block in it",
+    (
+        "KV-16",
+        "phase[request] = running ∨ held[request] = ∅",
+    ): "{request} is {phase[request]} after this call, so it keeps no block of it",
     # STEP
     (
         "STEP-1",

@@ -38,7 +38,7 @@ INSTEAD: dict[str, tuple[object, ...]] = {
     "overlap_depth": (1, 2),
     "watermark_blocks": (0,),
     "seats": (8, 4, 2, 1),
-    "block_size": (16, 8, 4, 2, 1),
+    "block_size": (4, 8, 16, 2, 1),
     "max_prompt_tokens": (1_048_576,),
     "max_output_tokens": (1_048_576,),
     "max_model_tokens": (2_097_152,),

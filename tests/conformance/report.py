@@ -73,7 +73,7 @@ def _write_failure(folder: Path, check: Check, failure: Failure) -> None:
     stem.with_suffix(".md").write_text("\n".join(Page(case_of(check, failure, folder.parent)).markdown()) + "\n")
     stem.with_suffix(".json").write_text(json.dumps(failure_json(check, failure), indent=1) + "\n")
     if _has_test(failure.rule):
-        Path(f"{stem}_test.py").write_text("\n".join(as_test(check.name, failure)) + "\n")
+        Path(f"{stem}_test.py").write_text("\n".join(as_test(check.name, failure, only=bool(check.only))) + "\n")
     if failure.run is not None:
         _write_trace(stem.with_suffix(".jsonl"), failure.run)
 
@@ -101,6 +101,7 @@ def failure_json(check: Check, failure: Failure) -> dict[str, Any]:
         "conjunct": failure.conjunct,
         "stage": failure.stage,
         "also": failure.also,
+        "only": sorted(check.only),
         "script": to_json(failure.script),
     }
 
@@ -209,7 +210,7 @@ def _count(broken: list[Rule], level: str) -> str:
 # --- a test that can be pasted -----------------------------------------------------------------------------
 
 
-def as_test(subject: str, failure: Failure) -> Iterator[str]:
+def as_test(subject: str, failure: Failure, *, only: bool = False) -> Iterator[str]:
     """The failure as a pytest function."""
     rule = failure.rule
     ops = [_op(op) for op in failure.script.ops]
@@ -228,7 +229,8 @@ def as_test(subject: str, failure: Failure) -> Iterator[str]:
         yield "    ops = ["
         yield from (f"        {op}," for op in ops)
         yield "    ]"
-    yield f"    assert_keeps({_quoted(rule)}, {_quoted(subject)}, Script(settings, {failure.script.seed}, ops))"
+    script = f"Script(settings, {failure.script.seed}, ops)" + (", only=True" if only else "")
+    yield f"    assert_keeps({_quoted(rule)}, {_quoted(subject)}, {script})"
 
 
 def _imports(script: Script) -> list[str]:

@@ -76,6 +76,12 @@ def a_victim_is_cancelled() -> _Built:
     return ("PRE-7", "LIFE-6"), settings, ops
 
 
+def the_survivor_of_a_preemption_is_cancelled() -> _Built:
+    settings = Settings(blocks=4, block_size=4, seats=4, token_budget=16)
+    ops = (submit("a", 7, 6), submit("b", 7, 6), *rounds(3), cancel("a"), *rounds(4), submit("c", 2, 2), *rounds(8))
+    return ("LIVE-1", "LIVE-2", "PRE-8"), settings, ops
+
+
 def preemption_while_results_are_in_flight() -> _Built:
     settings = Settings(blocks=5, block_size=1, seats=4, token_budget=8, overlap_depth=2)
     ops = (submit("a", 1, 4), submit("b", 1, 4), submit("c", 1, 4), STEP, *((STEP, COMPLETE) * 20))
@@ -245,6 +251,7 @@ _BUILDERS = (
     growth_runs_out_with_priorities,
     two_victims_in_one_step,
     a_victim_is_cancelled,
+    the_survivor_of_a_preemption_is_cancelled,
     preemption_while_results_are_in_flight,
     a_result_comes_after_the_resume,
     watermark_is_kept,

@@ -57,8 +57,16 @@ def script_size(script: Script) -> int:
 class Shrinker:
     """Holds the best script so far; stops when nothing helps, or its time is over."""
 
-    def __init__(self, factory: SubjectFactory, script: Script, target: Target, seconds: float) -> None:
+    def __init__(
+        self,
+        factory: SubjectFactory,
+        script: Script,
+        target: Target,
+        seconds: float,
+        ignored: frozenset[str] = frozenset(),
+    ) -> None:
         self.factory = factory
+        self.ignored = ignored
         self.target = target
         self.best = script
         self.deadline = time.monotonic() + seconds
@@ -104,7 +112,7 @@ class Shrinker:
     def _run(self, script: Script) -> Driver | None:
         self.tries += 1
         try:
-            driver = Driver.start(self.factory, script.settings, script.seed)
+            driver = Driver.start(self.factory, script.settings, script.seed, ignored=self.ignored)
         except (Unsupported, ProtocolError, ValueError):
             return None
         driver.run(script.ops)

@@ -13,7 +13,7 @@ from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import SubjectFactory
 
 from .determinism import Difference, Elsewhere, Pace, differs, rerun_here
-from .driver import Driver, replay
+from .driver import Driver, all_but, replay
 from .page import Case
 from .script import Script, from_json
 
@@ -25,6 +25,7 @@ class Stored:
     conjunct: str
     script: Script
     mode: str = "shipped"
+    only: tuple[str, ...] = ()
 
 
 def read_json(path: Path) -> Any:
@@ -52,7 +53,8 @@ def load_failure(path: Path) -> Stored:
         script = from_json(plain["script"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"{path}: its script cannot be read: {error!r}") from error
-    return Stored(plain["subject"], plain["rule"], plain["conjunct"], script, plain.get("mode", "shipped"))
+    mode, only = plain.get("mode", "shipped"), tuple(plain.get("only", ()))
+    return Stored(plain["subject"], plain["rule"], plain["conjunct"], script, mode, only)
 
 
 @define
@@ -108,7 +110,8 @@ class Again:
 
 def replay_stored(stored: Stored, factory: SubjectFactory, *, rerun: Sequence[str], timeout_s: float = 10.0) -> Again:
     """Run it once more, with the values that the conjunct reads."""
-    run = replay(factory, stored.script, name=stored.subject, explain=True, timeout_s=timeout_s)
+    ignored = all_but(stored.only)
+    run = replay(factory, stored.script, name=stored.subject, explain=True, timeout_s=timeout_s, ignored=ignored)
     seen = sorted(run.breaks_of(stored.rule), key=lambda v: v.conjunct != stored.conjunct)
     again = Again(stored, run, seen[0] if seen else None, run.fault)
     if stored.rule in registry.rules and registry.rules[stored.rule].form == "run":

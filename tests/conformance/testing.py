@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from schedspec.spec.catalogue import registry
 from schedspec.spec.vocabulary import SubjectFactory
 
-from .driver import Driver, replay
+from .driver import Driver, all_but, replay
 from .narrate import step_table
 from .script import Script
 from .subjects.resolve import resolve
@@ -20,13 +20,16 @@ def assert_keeps(
     subject: str | SubjectFactory,
     script: Script,
     builtins: Mapping[str, SubjectFactory] | None = None,
+    *,
+    only: bool = False,
 ) -> Driver:
     """Run a script and raise RuleBroken if it breaks the rule (or the protocol).
 
-    `subject` is a factory or a name: `module:factory`, `exec:COMMAND`.
+    `subject` is a factory or a name: `module:factory`, `exec:COMMAND`.  `only`: the run goes on past breaks of other
+    rules.
     """
     factory = resolve(subject, builtins or {}) if isinstance(subject, str) else subject
-    driver = replay(factory, script, explain=True)
+    driver = replay(factory, script, explain=True, ignored=all_but([rule] if only else []))
     if driver.fault is not None:
         raise driver.fault
     seen = driver.breaks_of(rule)
