@@ -89,12 +89,28 @@ def test_what_was_written_is_known_the_next_time(run: Runs, subject: str) -> Non
     assert f"known {entries[0]['rule']}: an old bug (https://example.org/1)" in said(again)
 
 
+ELSEWHERE = """
+import os
+from schedspec.reference.scheduler import Scheduler
+
+
+class Backwards(Scheduler):
+    def compose(self, jobs):
+        elsewhere = os.environ.get("PYTHONHASHSEED") in ("271828", "31415")
+        return super().compose(jobs[::-1] if elsewhere else jobs)
+"""
+
+
 def test_a_failure_between_processes_can_be_known(run: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(suite.DEPTHS, "smoke", evolve(suite.DEPTHS["smoke"], reruns=True))
-    assert run("fault:DET-1").exit_code == 2  # there is no file yet
-    assert run("fault:DET-1", "--update-baseline").exit_code == 0
+    monkeypatch.delenv("PYTHONHASHSEED", raising=False)
+    Path("differs_elsewhere.py").write_text(ELSEWHERE)
+    subject = "differs_elsewhere:Backwards"
+    assert run(subject).exit_code == 2  # there is no file yet
+    assert run(subject, "--update-baseline").exit_code == 0
     assert {entry["conjunct"] for entry in stored()} == {"DET-1.run"}
-    assert run("fault:DET-1").exit_code == 0
+    again = run(subject)
+    assert again.exit_code == 0, again.output
 
 
 def test_a_new_failure_counts(run: Runs) -> None:
