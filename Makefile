@@ -3,9 +3,11 @@ ARGS ?=
 
 bin := .venv/bin
 pip := $(bin)/python -m pip --disable-pip-version-check install -q -c constraints.txt
+vllm_reports := tests/reports/vllm-0.33.0
+vllm_worst := --setting policy=priority --setting prefix_caching=true
 vllm_pip := .venv-vllm/bin/python -m pip --disable-pip-version-check install -q
 
-.PHONY: help check test lint bench proofs vllm vtc clean
+.PHONY: help check test lint bench proofs vllm vllm-known vllm-matrix vtc clean
 
 help:
 	@echo 'make check    hold the reference to the specification (installs the base and the suite only)'
@@ -13,6 +15,7 @@ help:
 	@echo 'make lint     check style, types and who imports whom'
 	@echo 'make proofs   run the proofs'
 	@echo 'make bench    measure speeds'
+	@echo 'make vllm-matrix  judge it in 16 configurations, into tests/reports (minutes)'
 	@echo 'make vtc      compile the VTC program to build/vtc (fetches go where there is none)'
 	@echo 'make vllm     install the released vLLM beside the suite, into .venv-vllm (2 GB)'
 	@echo 'make clean    remove everything that these make, .venv included'
@@ -42,6 +45,16 @@ vtc: build/vtc
 
 vllm: .venv-vllm/stamp
 	@echo 'now, for example: .venv-vllm/bin/schedspec check vllm'
+
+# What is known of vLLM still fails, and nothing else; its model decides as it does.
+vllm-known: .venv-vllm/stamp
+	.venv-vllm/bin/schedspec check vllm --workload none --baseline $(vllm_reports)/known.json $(vllm_worst)
+	.venv-vllm/bin/schedspec parity vllm --seeds 20
+
+# The 16 configurations that are judged: shipped and raw, both policies, caching, steps in flight.
+vllm-matrix: .venv-vllm/stamp
+	.venv-vllm/bin/schedspec matrix vllm vllm-raw --over policy=fcfs,priority --over prefix_caching=false,true \
+	  --over overlap_depth=1,2 --report $(vllm_reports) $(ARGS)
 
 clean:
 	rm -rf .venv .venv-vllm build dist src/*.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
