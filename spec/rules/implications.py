@@ -33,6 +33,7 @@ edge("PRE-8", "STEP-6", "the sample behind the prompt does not end what is known
 edge("PRE-8", "KV-5", "blocks were taken for outputs that are not computed")
 edge("LIVE-2", "PRE-6", "who never ends may do so without completing a token")
 edge("ADMIT-1", "LIVE-1", "who can never fit is at some time all that is left to run")
+edge("ADMIT-1", "PRE-6", "who outgrows the pool is preempted though it runs alone")
 edge("ADMIT-1", "LIVE-2", "who can never fit never ends")
 edge("DET-2", "DET-1", "what a process remembers of former runs is not the same in another one")
 edge("LANE-4", "PRE-7", "who overtakes everybody overtakes victims too")

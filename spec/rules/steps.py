@@ -152,7 +152,8 @@ class SomebodyAdvances(TraceRule):
     """A preemption leaves somebody running, and completed tokens grow within a bounded number of steps.
 
     Why: DeepSpeed-MII threw away the KV of every request when none could grow, and started over, the same way
-    (https://github.com/deepspeedai/DeepSpeed-MII/pull/403).
+    (https://github.com/deepspeedai/DeepSpeed-MII/pull/403); a lone request of vLLM that outgrows the pool preempts
+    itself for ever (https://github.com/vllm-project/vllm/issues/39734).
     """
 
     def __init__(self) -> None:
@@ -162,10 +163,12 @@ class SomebodyAdvances(TraceRule):
     def on_step(self, m: "Monitor", view: "StepView") -> None:
         if view.victims:
             m.count("PRE-6")
-            fresh = {track.id for track in view.admitted}
-            if len(view.victims) >= 2 and not m.world.running - fresh:
-                says = "a preemption leaves somebody running who ran before"
-                m.fail("PRE-6", "all", says, victims=[v.track.id for v in view.victims])
+            victims = [victim.track.id for victim in view.victims]
+            if len(victims) > 1 and not m.world.running - {track.id for track in view.admitted}:
+                m.fail("PRE-6", "all", "a preemption leaves somebody running who ran before", victims=victims)
+            elif not m.world.running:
+                says = "who runs alone is not preempted: it comes back to the same memory, and that for ever"
+                m.fail("PRE-6", "alone", says, victim=victims[0])
         if view.plan.request:
             self.barren_steps += 1
             if self.barren_steps >= self.look_again_at:
