@@ -190,7 +190,7 @@ def _kept_off_stdout(wanted: bool) -> Iterator[None]:
 @cli.command()
 @click.argument("subject")
 @click.option("--model", default="vllm-v1", show_default=True, help="What SUBJECT is held to: a subject, too.")
-@click.option("--seeds", type=click.IntRange(min=1), default=100, help="Workloads per configuration.", show_default=True)
+@click.option("--seeds", type=click.IntRange(min=1), default=100, help="Workloads of each kind.", show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--setting", "settings", multiple=True, help="NAME=VALUE that every workload has (repeatable).")
 @click.option("--timeout-s", type=click.FloatRange(min=0.01), default=10.0, help="Per message.", show_default=True)
@@ -339,9 +339,10 @@ def builtin_subjects() -> Mapping[str, SubjectFactory]:
     from .reference.systems import vllm_v1
     from .reference.systems.vllm_v1_wrong import WRONG
 
-    systems = {"vllm": vllm.make, "vllm-raw": vllm.raw, "vllm-v1": vllm_v1.make, "vllm-v1-raw": vllm_v1.raw}
-    wrong = {f"vllm-v1-wrong:{name}": model for name, model in WRONG.items()}
-    return {"reference": make, **systems, **wrong} | {f"fault:{rule}": factory(rule) for rule in FAULTS}
+    subjects: dict[str, SubjectFactory] = {"reference": make, "vllm": vllm.make, "vllm-raw": vllm.raw}
+    subjects |= {"vllm-v1": vllm_v1.make, "vllm-v1-raw": vllm_v1.raw}
+    subjects |= {f"vllm-v1-wrong:{name}": model for name, model in WRONG.items()}
+    return subjects | {f"fault:{rule}": factory(rule) for rule in FAULTS}
 
 
 def _subject(name: str, timeout_s: float) -> Callable[[Settings, int], Subject]:
