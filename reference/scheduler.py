@@ -4,7 +4,7 @@ A step has four phases, always in this order: DECIDE (`decide.py`), RELEASE what
 who run, CHARGE positions and write the plan down.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..spec.vocabulary import (
@@ -90,11 +90,11 @@ class Scheduler(Deciding):
         if state.settings.prefix_caching:
             for entry in entries:
                 if entry.epoch == entry.job.epoch:
-                    self.name_blocks(entry.job)
+                    self.name_blocks(entry.job, entry.job.computed)
         for job in delivered:
             if job.id in stops:
                 self.end(job, ("finished", job.id, "stop"))
-            elif job.outputs >= job.request.max_output_tokens:
+            elif self.is_at_its_length(job):
                 self.end(job, ("finished", job.id, "length"))
         return state.deltas
 
@@ -158,8 +158,10 @@ class Scheduler(Deciding):
             self.seat(admission.job, admission.start)
 
     def charge(self, decision: Decision) -> Plan:
+        return self.plan(decision.growth + [(admission.job, admission.tokens) for admission in decision.admissions])
+
+    def plan(self, runs: Iterable[tuple[Job, int]]) -> Plan:
         state = self.state
-        runs = decision.growth + [(admission.job, admission.tokens) for admission in decision.admissions]
         entries = [self.issue(job, tokens) for job, tokens in runs]
         if entries:
             state.in_flight[state.step] = entries
@@ -207,6 +209,9 @@ class Scheduler(Deciding):
         job.outputs += 1
         job.tokens.append(tokens[job.id])
         return True
+
+    def is_at_its_length(self, job: Job) -> bool:
+        return job.outputs >= job.request.max_output_tokens
 
     def preempt(self, job: Job, requester: Job) -> None:
         """Out of the running set and back to its place; prompt and outputs stay, all else is computed again."""
@@ -267,10 +272,10 @@ class Scheduler(Deciding):
         if blocks and self.record:
             self.state.deltas.append(("gave", job.id, blocks))
 
-    def name_blocks(self, job: Job) -> None:
-        """Full blocks that have been computed and whose tokens are known are named by the index."""
+    def name_blocks(self, job: Job, positions: int) -> None:
+        """Full blocks among its first positions, as far as their tokens are known, are named by the index."""
         size = self.state.settings.block_size
-        full = min(job.computed, len(job.tokens)) // size
+        full = min(positions, len(job.tokens)) // size
         if full <= job.indexed_blocks:
             return
         keys = self.keys_of(job, full)

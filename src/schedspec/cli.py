@@ -203,7 +203,8 @@ def _kept_off_stdout(wanted: bool) -> Iterator[None]:
 def matrix(ctx: click.Context, /, subjects: tuple[str, ...], **options: Any) -> None:
     """Check one subject or several under every combination of settings; a table at the end.
 
-    A raw form (vllm-raw) beside its shipped one (vllm): what fails raw only is said.  Exit status: the worst of check's.
+    A raw form (vllm-raw) beside its shipped one (vllm): what fails raw only is said.  Exit status: the worst of
+    check's.
     """
     with _one_sentence(ctx):
         from .conformance.matrix import cells, exit_status, read_over, run_matrix, write_matrix
@@ -234,9 +235,7 @@ def _option(name: str, value: object) -> list[str]:
 @cli.command()
 @click.argument("subject")
 @click.option("--model", default="vllm-v1", show_default=True, help="What SUBJECT is held to: a subject, too.")
-@click.option(
-    "--seeds", type=click.IntRange(min=1), default=100, help="Workloads per configuration.", show_default=True
-)
+@click.option("--seeds", type=click.IntRange(min=1), default=100, help="Workloads of each kind.", show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--setting", "settings", multiple=True, help="NAME=VALUE that every workload has (repeatable).")
 @click.option("--timeout-s", type=click.FloatRange(min=0.01), default=10.0, help="Per message.", show_default=True)
@@ -385,9 +384,10 @@ def builtin_subjects() -> Mapping[str, SubjectFactory]:
     from .reference.systems import vllm_v1
     from .reference.systems.vllm_v1_wrong import WRONG
 
-    systems = {"vllm": vllm.make, "vllm-raw": vllm.raw, "vllm-v1": vllm_v1.make, "vllm-v1-raw": vllm_v1.raw}
-    wrong = {f"vllm-v1-wrong:{name}": model for name, model in WRONG.items()}
-    return {"reference": make, **systems, **wrong} | {f"fault:{rule}": factory(rule) for rule in FAULTS}
+    subjects: dict[str, SubjectFactory] = {"reference": make, "vllm": vllm.make, "vllm-raw": vllm.raw}
+    subjects |= {"vllm-v1": vllm_v1.make, "vllm-v1-raw": vllm_v1.raw}
+    subjects |= {f"vllm-v1-wrong:{name}": model for name, model in WRONG.items()}
+    return subjects | {f"fault:{rule}": factory(rule) for rule in FAULTS}
 
 
 def _subject(name: str, timeout_s: float) -> Callable[[Settings, int], Subject]:

@@ -79,10 +79,10 @@ class Shrinker:
             before = self.best
             self._improve(without_requests)
             self._improve(without_runs)
-            self._improve(_without_pairs)
-            self._improve(_plainer_settings)
-            self._improve(_smaller_requests)
-            self._improve(_plainer_names)
+            self._improve(without_pairs)
+            self._improve(plainer_settings)
+            self._improve(smaller_requests)
+            self._improve(plainer_names)
         return self.best
 
     def _cut_at_failure(self) -> None:
@@ -139,7 +139,7 @@ def without_runs(script: Script) -> Iterator[Script]:
             yield evolve(script, ops=ops[:start] + ops[start + size :])
 
 
-def _without_pairs(script: Script) -> Iterator[Script]:
+def without_pairs(script: Script) -> Iterator[Script]:
     """Two operations that only go together: a step and its result, say."""
     ops = script.ops
     if len(ops) > 40:
@@ -155,7 +155,7 @@ def _sizes(most: int) -> Iterator[int]:
         most //= 2
 
 
-def _plainer_settings(script: Script) -> Iterator[Script]:
+def plainer_settings(script: Script) -> Iterator[Script]:
     plain: Sequence[tuple[str, object]] = (
         ("prefix_caching", False),
         ("overlap_depth", 1),
@@ -183,7 +183,7 @@ def _plainer_settings(script: Script) -> Iterator[Script]:
                     continue
 
 
-def _smaller_requests(script: Script) -> Iterator[Script]:
+def smaller_requests(script: Script) -> Iterator[Script]:
     for place, op in enumerate(script.ops):
         if op.request is None:
             continue
@@ -200,7 +200,7 @@ def _smaller_requests(script: Script) -> Iterator[Script]:
             yield evolve(script, ops=(*script.ops[:place], other, *script.ops[place + 1 :]))
 
 
-def _plainer_names(script: Script) -> Iterator[Script]:
+def plainer_names(script: Script) -> Iterator[Script]:
     """Requests called a, b, c in the order in which they come."""
     ids = list(dict.fromkeys(op.request.id for op in script.ops if op.request is not None))
     names = dict(zip(ids, ascii_lowercase, strict=False))

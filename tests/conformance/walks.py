@@ -6,6 +6,7 @@ priorities, cancels and early stops or without.  Memory is short in all of them:
 """
 
 from random import Random
+from typing import Literal
 
 from attrs import frozen
 
@@ -56,7 +57,7 @@ def _world(dice: Random, mood: Mood) -> Settings:
     block_size = dice.choice((1, 1, 2, 2, 3, 4))
     longest = blocks_for(mood.longest_prompt + mood.longest_output, block_size)
     chunked = dice.random() < 0.85
-    policy = dice.choice(("fcfs", "priority"))
+    policy: Literal["fcfs", "priority"] = dice.choice(("fcfs", "priority"))
     blocks = longest + dice.choice((0, 1, 1, 2, 3, 5))
     return Settings(
         blocks=blocks,
