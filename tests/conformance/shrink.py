@@ -83,6 +83,7 @@ class Shrinker:
             self._improve(plainer_settings)
             self._improve(smaller_requests)
             self._improve(plainer_names)
+            self._improve(plainer_tokens)
         return self.best
 
     def _cut_at_failure(self) -> None:
@@ -194,8 +195,8 @@ def smaller_requests(script: Script) -> Iterator[Script]:
             smaller.append(evolve(op, stop_after=None))
         if request.priority:
             smaller.append(evolve(op, request=evolve(request, priority=0)))
-        if request.client != "a":
-            smaller.append(evolve(op, request=evolve(request, client="a")))
+        if request.client != "default":
+            smaller.append(evolve(op, request=evolve(request, client="default")))
         for other in smaller:
             yield evolve(script, ops=(*script.ops[:place], other, *script.ops[place + 1 :]))
 
@@ -210,6 +211,21 @@ def plainer_names(script: Script) -> Iterator[Script]:
         evolve(op, request=evolve(op.request, id=names[op.request.id]))
         if op.request is not None
         else evolve(op, id=names.get(op.id, op.id))
+        for op in script.ops
+    ]
+    yield evolve(script, ops=tuple(ops))
+
+
+def plainer_tokens(script: Script) -> Iterator[Script]:
+    """Token ids 1, 2, 3 in the order in which they come: equal ones stay equal."""
+    ids = [token for op in script.ops if op.request is not None for token in op.request.prompt_ids]
+    plain = {token: number for number, token in enumerate(dict.fromkeys(ids), start=1)}
+    if all(token == number for token, number in plain.items()):
+        return
+    ops = [
+        evolve(op, request=evolve(op.request, prompt_ids=tuple(plain[token] for token in op.request.prompt_ids)))
+        if op.request is not None
+        else op
         for op in script.ops
     ]
     yield evolve(script, ops=tuple(ops))

@@ -129,13 +129,19 @@ def test_validate_adapter_prints_what_is_shown(folder: Path) -> None:
     assert [line.rstrip() for line in done.stdout.splitlines()] == shown
 
 
+def _apart_from_its_origin(page: list[str]) -> str:
+    """Which of many runs breaks it in the smallest way depends on how many there were."""
+    return re.sub(r"found in .*? shortened", "found in some run, then shortened", " ".join(" ".join(page).split()))
+
+
 def test_the_failure_is_a_real_one(folder: Path) -> None:
     (shown,) = (lines for command, lines in consoles() if command == "schedspec check leaky:Leaky")
     done = run(folder, "-m", "schedspec", "check", "leaky:Leaky", "--workload", "none")
     printed = [line.rstrip() for line in done.stdout.splitlines()]
     begin = printed.index(shown[0])
     assert done.returncode == 1
-    assert printed[begin : begin + len(shown)] == shown
+    there = _apart_from_its_origin(printed[begin:])
+    assert there.startswith(_apart_from_its_origin(shown))
 
     generated = (folder / "build/report/leaky_Leaky/failures/KV-7_test.py").read_text(encoding="utf-8")
     (block,) = (block.text for block in blocks("python") if block.file == "test_kv_7.py")
