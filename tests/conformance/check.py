@@ -32,8 +32,8 @@ from .walks import walk
 
 MOST_FAULTS = 3
 INTERRUPTED = 130
-EXAMPLES_PER_ROUND = 25
-WALKS_PER_ROUND = 300
+EXAMPLES_PER_ROUND = 10
+WALKS_PER_ROUND = 100
 WALKS_OBSERVE_EVERY = 8  # the shrinker looks after every call
 STEPS_OF_ROUNDS = (24, 24, 60)
 MOST_RERUN_SCRIPTS = 16
@@ -250,13 +250,12 @@ class Check:
                 break
             part = max(spent / self.depth.search_s, done / self.depth.examples)
             self.progress("search", min(part, 1.0), f"{done} examples")
-            self._search_by_operations(number)
-            walked = self._search_by_walks(number, begun + self.depth.search_s)
-            done += EXAMPLES_PER_ROUND + walked
+            done += self._search_by_walks(number, begun + self.depth.search_s)
+            done += self._search_by_operations(number)
             number += 1
         self.progress("search", 1.0, f"{done} examples")
 
-    def _search_by_operations(self, number: int) -> None:
+    def _search_by_operations(self, number: int) -> int:
         seed = self.seed * 1_000_003 + number
         search(
             self.start,
@@ -266,6 +265,7 @@ class Check:
             seed_value=seed,
             steps=STEPS_OF_ROUNDS[number % len(STEPS_OF_ROUNDS)],
         )
+        return EXAMPLES_PER_ROUND
 
     def _search_by_walks(self, number: int, deadline: float) -> int:
         for place in range(WALKS_PER_ROUND):
