@@ -230,9 +230,18 @@ class Monitor:
         if known:
             return
         self._register(track)
+        self._hold_to_the_model(track)
         self.live += 1
         self.waiting += 1
         self._tell("on_accept", track)
+
+    def _hold_to_the_model(self, track: Track) -> None:
+        """Who was accepted though it is too long for the model (ADMIT-2) ends, at the latest, where the model does."""
+        most = self.settings.max_model_tokens
+        if track.limit_tokens > most:
+            record = self.world.RequestId[track.id]
+            record.output_limit = max(1, most - record.prompt)
+            track.limit_tokens = record.prompt + record.output_limit
 
     def _register(self, track: Track) -> None:
         self._looked_up = ((), [])

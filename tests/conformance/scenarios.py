@@ -82,6 +82,22 @@ def the_survivor_of_a_preemption_is_cancelled() -> _Built:
     return ("LIVE-1", "LIVE-2", "PRE-8"), settings, ops
 
 
+def the_victim_was_served_in_the_same_step() -> _Built:
+    """Who takes blocks while it decides may have named some for a request that then does not run."""
+    settings = Settings(
+        blocks=10,
+        block_size=2,
+        seats=2,
+        token_budget=8,
+        chunk_tokens=4,
+        policy="priority",
+        victim="lowest_priority",
+        prefix_caching=True,
+    )
+    ops = (submit("a", 15, 2, priority=1), *rounds(1), submit("b", 2, 2), *rounds(10))
+    return ("KV-12", "KV-14", "PRE-2"), settings, ops
+
+
 def preemption_while_results_are_in_flight() -> _Built:
     settings = Settings(blocks=5, block_size=1, seats=4, token_budget=8, overlap_depth=2)
     ops = (submit("a", 1, 4), submit("b", 1, 4), submit("c", 1, 4), STEP, *((STEP, COMPLETE) * 20))
@@ -252,6 +268,7 @@ _BUILDERS = (
     two_victims_in_one_step,
     a_victim_is_cancelled,
     the_survivor_of_a_preemption_is_cancelled,
+    the_victim_was_served_in_the_same_step,
     preemption_while_results_are_in_flight,
     a_result_comes_after_the_resume,
     watermark_is_kept,

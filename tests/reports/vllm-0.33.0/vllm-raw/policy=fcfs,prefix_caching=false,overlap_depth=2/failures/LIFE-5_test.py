@@ -1,0 +1,23 @@
+"""LIFE-5: A request ends in the iteration in which it stops, and not before."""
+
+from schedspec.conformance.script import COMPLETE, STEP, Script, submit
+from schedspec.conformance.testing import assert_keeps
+from schedspec.spec.vocabulary import Settings
+
+
+def test_life_5() -> None:
+    settings = Settings(blocks=14, block_size=2, seats=3, token_budget=6, overlap_depth=2, max_model_tokens=12)
+    ops = [
+        submit("r1", range(1, 9), 8, priority=2, client="b"),
+        STEP,
+        STEP,
+        COMPLETE,
+        STEP,
+        COMPLETE,
+        STEP,
+        COMPLETE,
+        STEP,
+        COMPLETE,
+        COMPLETE,
+    ]
+    assert_keeps("LIFE-5", "vllm-raw", Script(settings, 0, ops))
