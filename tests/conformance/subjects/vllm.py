@@ -62,24 +62,7 @@ class VllmScheduler:
         self.in_flight: dict[int, Any] = {}
 
     def capabilities(self) -> Capabilities:
-        s = self.settings
-        claims = {"hard_budget", "hybrid", "watermark", "break", s.policy}
-        claims |= {"newest_first"} if s.policy == "fcfs" else set()
-        claims |= {"lowest_priority"} if s.policy == "priority" and s.overlap_depth == 1 else set()
-        claims |= {"full_reserve"} if s.reserve == "known" else set()
-        claims |= {"prefix_cache"} if s.prefix_caching else set()
-        # With steps in flight a victim waits for its results, and others may pass it meanwhile.
-        claims |= {"overlap"} if s.overlap_depth > 1 else {"resume_order"} if s.policy == "fcfs" else set()
-        return Capabilities(
-            name="vllm" + ("-raw" if self.raw else ""),
-            version=self.v.version,
-            profile="vllm-v1",
-            observes="tables",
-            ordered=True,
-            claims=frozenset(claims),
-            executor_order="writes_first",
-            null_blocks=(NULL_BLOCK,),
-        )
+        return capabilities_of(self.settings, self.v.version, "vllm-raw" if self.raw else "vllm")
 
     def submit(self, request: Request, now_ns: int) -> Receipt:
         if request.id in self.seen:  # the front end gives every request an id of its own
@@ -157,6 +140,27 @@ class VllmScheduler:
         )
 
 
+def capabilities_of(s: Settings, version: str, name: str = "vllm") -> Capabilities:
+    """What vLLM promises under these settings."""
+    claims = {"hard_budget", "hybrid", "watermark", "break", s.policy}
+    claims |= {"newest_first"} if s.policy == "fcfs" else set()
+    claims |= {"lowest_priority"} if s.policy == "priority" and s.overlap_depth == 1 else set()
+    claims |= {"full_reserve"} if s.reserve == "known" else set()
+    claims |= {"prefix_cache"} if s.prefix_caching else set()
+    # With steps in flight a victim waits for its results, and others may pass it meanwhile.
+    claims |= {"overlap"} if s.overlap_depth > 1 else {"resume_order"} if s.policy == "fcfs" else set()
+    return Capabilities(
+        name=name,
+        version=version,
+        profile="vllm-v1",
+        observes="tables",
+        ordered=True,
+        claims=frozenset(claims),
+        executor_order="writes_first",
+        null_blocks=(NULL_BLOCK,),
+    )
+
+
 def _view(request: Any) -> RequestView:
     in_flight = max(0, request.num_in_flight_tokens - request.num_stale_output_tokens)
     placeholders = request.num_output_placeholders or int(in_flight > 0 and not request.is_prefill_chunk)
@@ -167,9 +171,6 @@ def _view(request: Any) -> RequestView:
         outputs=request.num_output_tokens,
         in_flight=placeholders,
     )
-
-
-# --- settings ----------------------------------------------------------------------------------------------
 
 
 def _longest(s: Settings) -> int:

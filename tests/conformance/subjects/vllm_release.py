@@ -43,9 +43,8 @@ NAMES = {
 }
 
 
-@functools.cache
-def vllm() -> Any:
-    """The names, and `config`, one configuration whose fields are set per scheduler.  Raises UnknownSubject."""
+def installed() -> str:
+    """The version that is installed, if it is known.  Raises UnknownSubject."""
     try:
         version = importlib.metadata.version("vllm")
     except importlib.metadata.PackageNotFoundError:
@@ -54,6 +53,13 @@ def vllm() -> Any:
         known = ", ".join(KNOWN_VERSIONS)
         text = f"vLLM {version} is installed, but this adapter knows {known}"
         raise UnknownSubject(f"{text}: {INSTALL}, or set {ANY_VERSION}=1 to try")
+    return version
+
+
+@functools.cache
+def vllm() -> Any:
+    """The names, and `config`, one configuration whose fields are set per scheduler.  Raises UnknownSubject."""
+    version = installed()
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     try:
         return _imported(version)
