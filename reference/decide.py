@@ -5,7 +5,8 @@ from collections import Counter
 from attrs import define
 
 from ..spec.vocabulary import blocks_for
-from .state import Admission, Decision, Job, State
+from .job import Job
+from .state import Admission, Decision, State
 
 
 @define
@@ -89,13 +90,14 @@ class Deciding:
         while room.seats > 0 and room.budget > 0 and room.blocks > 0 and (job := state.queue.pop()):
             admission = self.fit(job, room, anything_runs=bool(state.running or admissions))
             if admission is not None:
+                state.queue.picked(job)
                 admissions.append(admission)
                 continue
             blocked.append(job)
             if state.settings.at_blocked_head == "break":
                 break
         for job in blocked:
-            state.queue.push(job)
+            state.queue.put_back(job)
         return admissions
 
     def fit(self, job: Job, room: Room, *, anything_runs: bool) -> Admission | None:

@@ -10,10 +10,22 @@ from typing import Any
 
 from attrs import evolve
 
-from ..spec.vocabulary import Capabilities, Delta, Outcome, Plan, Receipt, Request, Settings, SubjectFactory
+from ..spec.vocabulary import (
+    INPUT_WEIGHT,
+    Capabilities,
+    Delta,
+    Outcome,
+    Plan,
+    Receipt,
+    Request,
+    Settings,
+    SubjectFactory,
+)
 from .decide import Room
+from .job import ENDED, WAITING, Job
 from .scheduler import Scheduler
-from .state import ENDED, WAITING, Admission, Decision, Entry, Job
+from .selection import Client, ClientQueues, Sharing, Vtc
+from .state import Admission, Decision, Entry
 
 FAULTS: dict[str, type[Scheduler]] = {}
 """Rule -> the scheduler that breaks it."""
@@ -183,7 +195,7 @@ class LeavesATrace(Scheduler):
         head = self.state.queue.pop()
         if head is None:
             return
-        self.state.queue.push(head)
+        self.state.queue.put_back(head)
         seat = len(self.state.running) < self.state.settings.seats
         if seat and not head.table and self.state.pool.free and not decision.victims and decision.budget_left:
             self.grow(head, 1)
@@ -264,7 +276,7 @@ class RunsTheHeadOfTheQueue(Scheduler):
         head = self.state.queue.pop()
         if head is None:
             return plan
-        self.state.queue.push(head)
+        self.state.queue.put_back(head)
         full = sum(plan.tokens) >= self.state.settings.token_budget
         if full or head.known < 2 or head.was_preempted or not plan.request:
             return plan
@@ -334,8 +346,9 @@ class LosesARequest(Scheduler):
         crowded = self.state.queue.size >= 3
         receipt = super().submit(request, now_ns)
         if crowded and receipt.verdict == "accepted":
-            self.state.jobs.pop(request.id).state = "forgotten"
-            self.state.queue.left()
+            job = self.state.jobs.pop(request.id)
+            job.state = "forgotten"
+            self.state.queue.left(job)
         return receipt
 
 
@@ -436,14 +449,10 @@ class PreemptsForNothing(Scheduler):
     """Somebody is preempted as soon as no block is free after the step, not when one is missing."""
 
     def decide(self) -> Decision:
-        decision = super().decide()
         jobs = list(self.state.running.values())
-        need = sum(self.new_blocks(job, tokens) for job, tokens in decision.growth)
-        tight = self.state.pool.available - need < 1
-        if decision.victims or len(jobs) < 2 or not tight:
-            return decision
-        for admission in decision.admissions:
-            self.state.queue.push(admission.job)
+        _, need, _ = self.compose(jobs)
+        if len(jobs) < 2 or self.state.pool.available != need:
+            return super().decide()
         growth, _, left = self.compose(jobs[:-1])
         return Decision([jobs[-1]], jobs[0], growth, left)
 
@@ -484,8 +493,9 @@ class PreemptsForAnAdmission(Scheduler):
         blocks = self.state.pool.available + self.freed_by(jobs[-1:]) - need
         admission = self.fit(head, Room(1, left, blocks, set()), anything_runs=True) if left else None
         if admission is None:
-            self.state.queue.push(head)
+            self.state.queue.put_back(head)
             return decision
+        self.state.queue.picked(head)
         return Decision(jobs[-1:], head, growth, left, [admission])
 
 
@@ -537,6 +547,135 @@ class ForgetsOutputs(Scheduler):
         return evolve(plan, tokens=tokens, samples=samples)
 
 
+# --- FAIR --------------------------------------------------------------------------------------------------
+
+
+class SharesOtherwise(Scheduler):
+    """Virtual Token Counter with another way of charging and lifting, or of choosing the next client."""
+
+    sharing: type[Sharing] = Vtc
+    queues: type[ClientQueues] = ClientQueues
+
+    def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
+        super().__init__(settings, seed, record=record)
+        if settings.policy == "vtc":
+            self.state.queue = self.queues(self.sharing())
+
+
+class Scanned(ClientQueues):
+    """All clients are looked at: for a rank that the heap cannot follow."""
+
+    def rank(self, client: Client) -> int:
+        return client.counter
+
+    def least(self) -> Client | None:
+        waiting = (client for client in self.clients.values() if client.queue.size)
+        return min(waiting, key=lambda client: (self.rank(client), client.number), default=None)
+
+
+class FourBits(Scanned):
+    def rank(self, client: Client) -> int:
+        return client.counter % 16
+
+
+@fault("FAIR-1")
+class RanksByFourBits(SharesOtherwise):
+    """Clients are compared by the last four bits of their counters."""
+
+    queues = FourBits
+
+
+class ChargesEveryPick(Vtc):
+    def pick_charge(self, queues: ClientQueues, client: Client, job: Job) -> int:
+        return INPUT_WEIGHT * job.request.prompt_tokens
+
+
+@fault("FAIR-2")
+class ChargesRecompute(SharesOtherwise):
+    """A request that is resumed pays for its prompt again."""
+
+    sharing = ChargesEveryPick
+
+
+class LiftsOnlyIntoAnEmptyQueue(Vtc):
+    def enters(self, queues: ClientQueues, client: Client) -> None:
+        if queues.least() is None:
+            super().enters(queues, client)
+
+
+@fault("FAIR-3")
+class KeepsCredit(SharesOtherwise):
+    """A client that comes back while others wait goes on from where it was."""
+
+    sharing = LiftsOnlyIntoAnEmptyQueue
+
+
+class LiftsOnlyAmongOthers(Vtc):
+    def enters(self, queues: ClientQueues, client: Client) -> None:
+        if queues.least() is not None:
+            super().enters(queues, client)
+
+
+@fault("FAIR-4")
+class MissesTheEmptyQueue(SharesOtherwise):
+    """Where nobody waits nobody is lifted."""
+
+    sharing = LiftsOnlyAmongOthers
+
+
+class TakesVictimsBack(ClientQueues):
+    def push(self, job: Job) -> None:
+        if job.was_preempted:
+            self.put_back(job)
+        else:
+            super().push(job)
+
+
+@fault("FAIR-5")
+class RequeuesWithoutALift(SharesOtherwise):
+    """A victim goes back to the queue past the door where clients are lifted."""
+
+    queues = TakesVictimsBack
+
+
+@fault("FAIR-6")
+class ChargesWhatWasDeclared(Scheduler):
+    """Who cancels pays for the output that it declared and will not get."""
+
+    def cancel(self, request_id: str, now_ns: int) -> Sequence[Delta]:
+        job = self.state.jobs.get(request_id)
+        if job is not None:
+            for _ in range(job.request.max_output_tokens - job.outputs):
+                self.state.queue.served(job)
+        return super().cancel(request_id, now_ns)
+
+
+@fault("FAIR-8")
+class CallsArrivalFair(Scheduler):
+    """Takes first come, first served for fair."""
+
+    def capabilities(self) -> Capabilities:
+        shown = super().capabilities()
+        return evolve(shown, claims=shown.claims | {"fair_share"} if "fcfs" in shown.claims else shown.claims)
+
+
+class StartsOver(Sharing):
+    def enters(self, queues: ClientQueues, client: Client) -> None:
+        client.counter = 0
+
+
+@fault("FAIR-9")
+class ForgetsWhoIsGone(SharesOtherwise):
+    """The counter of a client is dropped with its last waiting request.  It does not call itself VTC."""
+
+    sharing = StartsOver
+    queues = Scanned
+
+    def capabilities(self) -> Capabilities:
+        shown = super().capabilities()
+        return evolve(shown, claims=shown.claims - {"vtc"})
+
+
 # --- LIVE --------------------------------------------------------------------------------------------------
 
 
@@ -566,7 +705,7 @@ class PingPong(Scheduler):
         available = self.state.pool.available + self.freed_by(jobs)
         admission = self.fit(head, Room(1, 1, available, set()), anything_runs=False)
         if admission is None or jobs[0].outputs:
-            self.state.queue.push(head)
+            self.state.queue.put_back(head)
             return super().decide()
         decision.admissions = [admission]
         return decision

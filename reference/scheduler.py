@@ -20,9 +20,13 @@ from ..spec.vocabulary import (
     blocks_alone,
 )
 from .decide import Deciding
-from .state import ENDED, RUNNING, WAITING, Decision, Entry, Job, State
+from .job import ENDED, RUNNING, WAITING, Job
+from .state import Decision, Entry, State
 
 __version__ = "1"
+
+ONE_QUEUE = ("fcfs", "priority", "edf", "sjf", "aging")
+"""Policies under which a preempted request has a place that nobody behind it can take."""
 
 
 class Scheduler(Deciding):
@@ -123,6 +127,7 @@ class Scheduler(Deciding):
             evictable=list(pool.evictable),
             ref_counts=dict(pool.refs),
             index=sorted(pool.key_of),
+            client_counters=state.queue.counters(),
         )
 
     # --- the door ----------------------------------------------------------------------------------------
@@ -208,6 +213,7 @@ class Scheduler(Deciding):
         job.in_flight -= 1
         job.outputs += 1
         job.tokens.append(tokens[job.id])
+        self.state.queue.served(job)
         return True
 
     def is_at_its_length(self, job: Job) -> bool:
@@ -230,7 +236,7 @@ class Scheduler(Deciding):
         state = self.state
         self.give_all(job)
         if job.state == WAITING:
-            state.queue.left()
+            state.queue.left(job)
         state.running.pop(job.id, None)
         job.state = ENDED
         job.epoch += 1
@@ -293,7 +299,8 @@ def claims_of(settings: Settings) -> frozenset[str]:
     claims = {"hard_budget", "hybrid", settings.policy, settings.at_blocked_head, "watermark"}
     claims.add("lowest_priority" if settings.victim == "lowest_priority" else "newest_first")
     if settings.at_blocked_head == "break":
-        claims.add("resume_order")
+        claims |= {"fair_share"} if settings.policy == "vtc" else set()
+        claims |= {"resume_order"} if settings.policy in ONE_QUEUE else set()
     if settings.reserve != "on_demand":
         claims.add("full_reserve" if settings.reserve == "known" else "declared_reserve")
     if settings.prefix_caching:

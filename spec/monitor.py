@@ -20,6 +20,7 @@ from .compiled import Program, World, compile_program, state_reads, without
 from .content import BadRead, ContentShadow
 from .printed import printed
 from .protocol import ProtocolError
+from .queueing import PRIORITY_WEIGHT, Ledger, place_of
 from .registry import Binding, Conjunct
 from .relation import CANCELLED, EXPIRED, FAILED, FINISHED, PHASES, WAITING, registry
 from .rules.base import TraceRule
@@ -29,6 +30,7 @@ from .tracks import BlockPrefixes, InFlight, Track
 from .verdicts import Violation
 from .vocabulary import (
     LEVELS,
+    OUTPUT_WEIGHT,
     REFUSAL_REASONS,
     Capabilities,
     Delta,
@@ -44,9 +46,6 @@ from .vocabulary import (
 )
 
 assert rules  # importing them fills the registry
-
-PRIORITY_WEIGHT = 1 << 40
-"""Above any arrival or admission number, so that (priority, number) is one integer."""
 
 MOST_VIOLATIONS = 1_000
 """The latest are kept: a SHOULD may break at every step of a long trace."""
@@ -131,6 +130,8 @@ class Monitor:
         self._pledges: deque[tuple[int, str, int, int]] = deque()
         self._found: list[Violation] = []
         self._reads: dict[str, Any] = {}
+        self.ledger = Ledger()
+        self.keeps_ledger = self.claims("vtc") or self.claims("fair_share")
         self._set_parameters()
         wanted = content and self.shows_tables
         order = header.capabilities.executor_order
@@ -206,6 +207,11 @@ class Monitor:
             self.executed[step] = self._run(self.in_flight[step])
         return self.executed[step][0]
 
+    def held_back(self, picked: Track) -> set[str]:
+        """Clients with a preempted request whose results are under way: they may be passed over."""
+        departed = {track for flight in self.in_flight.values() for track in flight.departed & {*flight.tracks}}
+        return {track.client for track in departed if self.ledger.waits(track)} - {picked.client}
+
     # --- messages ----------------------------------------------------------------------------------------
 
     def _submit(self, message: Message) -> None:
@@ -226,13 +232,17 @@ class Monitor:
         track = self.tracks[request.id] if known else Track.of(request, self._arrivals)
         prompt, output = request.prompt_tokens, request.max_output_tokens
         alone = blocks_alone(prompt, output, self.settings.block_size)
-        self._fire("Accept", request.id, prompt, output, alone, self._place(track))
+        self._fire(
+            "Accept", request.id, prompt, output, alone, place_of(self.capabilities.claims, request, track.arrival)
+        )
         if known:
             return
         self._register(track)
         self._hold_to_the_model(track)
         self.live += 1
         self.waiting += 1
+        if self.keeps_ledger:
+            self.ledger.enter(track, preempted=False)
         self._tell("on_accept", track)
 
     def _hold_to_the_model(self, track: Track) -> None:
@@ -435,6 +445,9 @@ class Monitor:
             self.view.admitted.append(track)
         for rule in self.rules:
             rule.on_admit(self, track)
+        if self.keeps_ledger:
+            charge = self.ledger.pick(track, self._left_tokens(track), self.held_back(track))
+            self._tell("on_charge", track, charge)
 
     def _preempted(self, track: Track, delta: Delta) -> None:
         record = self.world.RequestId[track.id]
@@ -446,6 +459,8 @@ class Monitor:
         self.waiting += 1
         if self.view is not None:
             self.view.victims.append(victim)
+        if self.keeps_ledger:
+            self.ledger.enter(track, preempted=True, left_tokens=self._left_tokens(track))
         self._tell("on_wait", track)
 
     def _ended(self, track: Track, delta: Delta) -> None:
@@ -458,6 +473,8 @@ class Monitor:
             return
         self.live -= 1
         self.waiting -= was_waiting
+        if self.keeps_ledger:
+            self.ledger.end(track, self._left_tokens(track))
         self._tell("on_ended", track)
         self._retire(track)
 
@@ -472,6 +489,15 @@ class Monitor:
         self._fire_many("Deliver", requests, tokens, expected)
         for track, token in zip(tracks, tokens, strict=True):
             track.tokens.append(token)  # type: ignore[union-attr]
+        if self.keeps_ledger:
+            for track in tracks:
+                self.ledger.serve(track)  # type: ignore[arg-type]
+                self._tell("on_charge", track, OUTPUT_WEIGHT)
+
+    def _left_tokens(self, track: Track) -> int:
+        """Output that it declared and has not got."""
+        record = self.world.RequestId[track.id]
+        return int(record.output_limit - record.outputs)
 
     def _tell(self, hook: str, *facts: Any) -> None:
         for rule in self._listeners[hook]:
@@ -609,9 +635,6 @@ class Monitor:
 
     def _available(self) -> int:
         return len(self.world.free) + len(self.world.evictable)
-
-    def _place(self, track: Track) -> int:
-        return track.arrival + (track.priority * PRIORITY_WEIGHT if self.claims("priority") else 0)
 
     def _reserve(self, track: Track) -> int:
         """What the subject claims to reserve, or was asked to."""

@@ -502,6 +502,7 @@ _OBSERVATION: Mapping[str, Check] = {
     "obligations": _each(_obligation),
     "ref_counts": _mapping(_block_key, _any_integer),
     "index": _naturals,
+    "client_counters": _mapping(_text, _any_integer),
 }
 
 

@@ -28,6 +28,7 @@ class Track:
     priority: int
     arrival: int
     limit_tokens: int
+    prompt_tokens: int
     tokens: MutableSequence[int]
     ids: MutableSequence[int] = Factory(list)
     table: list[int] = Factory(list)
@@ -41,9 +42,12 @@ class Track:
     @classmethod
     def of(cls, request: Request, arrival: int) -> "Track":
         limit = request.prompt_tokens + request.max_output_tokens
-        return cls(
-            request.id, (request.lane, request.client), request.priority, arrival, limit, list(request.prompt_ids)
-        )
+        prompt = list(request.prompt_ids)
+        return cls(request.id, (request.lane, request.client), request.priority, arrival, limit, len(prompt), prompt)
+
+    @property
+    def client(self) -> str:
+        return self.queue[1]
 
     def id_at(self, position: int) -> int:
         """Identity of the prefix that ends with `position`; a token that nobody delivered is unlike any other."""

@@ -6,7 +6,7 @@ decides is an integer; units stand last in a name.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 from attrs import Factory, asdict, field, frozen
 
@@ -17,7 +17,16 @@ NS_PER_S = 1_000_000_000
 Level = Literal["decisions", "counters", "tables"]
 LEVELS: tuple[Level, ...] = ("decisions", "counters", "tables")
 
+INPUT_WEIGHT, OUTPUT_WEIGHT = 1, 2
+"""What a client is charged for a prompt token and for an output token, as in Sheng et al., OSDI 2024."""
+
+SJF_ARRIVALS = AGING_ARRIVALS = 8
+"""So many later arrivals weigh as much as a token of declared output, or a class of priority: what bounds the wait of
+the long and of the last."""
+
 Delta = tuple[Any, ...]
+
+Policy = Literal["fcfs", "priority", "edf", "sjf", "aging", "vtc", "lcf", "round_robin"]
 
 PREEMPTIONS = ("recompute",)
 FINISH_REASONS = ("stop", "length")
@@ -75,7 +84,7 @@ class Settings:
     seats: int = 8
     token_budget: int = 64
     watermark_blocks: int = 0
-    policy: Literal["fcfs", "priority"] = "fcfs"
+    policy: Policy = "fcfs"
     victim: Literal["newest", "lowest_priority"] = "newest"
     at_blocked_head: Literal["break", "skip"] = "break"
     reserve: Literal["on_demand", "known", "declared"] = "on_demand"
@@ -120,7 +129,7 @@ _LEAST = {
     "max_model_tokens": 2,
 }
 _ALLOWED = {
-    "policy": ("fcfs", "priority"),
+    "policy": get_args(Policy),
     "victim": ("newest", "lowest_priority"),
     "at_blocked_head": ("break", "skip"),
     "reserve": ("on_demand", "known", "declared"),
@@ -174,6 +183,13 @@ CLAIMS: Mapping[str, str] = {
     "watermark": "admissions leave watermark_blocks free while anything runs",
     "fcfs": "requests are admitted in order of arrival, a preempted one before later arrivals",
     "priority": "requests are admitted in order of (priority, arrival)",
+    "edf": "requests are admitted in order of (deadline, arrival), those without a deadline last",
+    "sjf": "requests are admitted in order of declared output, each token of it worth 8 arrivals",
+    "aging": "requests are admitted in order of priority, each class of it worth 8 arrivals",
+    "vtc": "the client with the least counter is next; a charge or a lift is all that changes a counter",
+    "lcf": "the client with the least service so far is next, however long it was away",
+    "round_robin": "clients are next in turn, one request each",
+    "fair_share": "two clients that wait get the same service, up to a constant that no interval exceeds",
     "newest_first": "the victim of a preemption is the most recently admitted request",
     "lowest_priority": "the victim is the request with the largest (priority, admission)",
     "break": "an admission round ends at the first request that does not fit",
@@ -259,6 +275,7 @@ class Observation:
 
     `free` and `evictable` are lists as the subject keeps them, so that a block listed twice shows.
     `index` names the blocks that the prefix index points to; `obligations` are (block, owner, reason).
+    `client_counters`: client -> its counter, where service is shared by counters; it belongs to counters too.
     """
 
     counters: Mapping[str, int] = Factory(dict)
@@ -271,6 +288,7 @@ class Observation:
     obligations: Sequence[tuple[int, str, str]] = ()
     ref_counts: Mapping[int, int] = Factory(dict)
     index: Sequence[int] = ()
+    client_counters: Mapping[str, int] = Factory(dict)
 
 
 @frozen

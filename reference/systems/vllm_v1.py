@@ -15,9 +15,11 @@ from collections.abc import Mapping
 from attrs import Factory, define, evolve
 
 from ...spec.vocabulary import Capabilities, Observation, Plan, Request, Settings, Unsupported, blocks_for
+from ..job import ENDED, RUNNING, Job
 from ..pool import Pool
 from ..scheduler import Scheduler
-from ..state import ENDED, RUNNING, Entry, Job, State, WaitingQueue
+from ..selection import POLICIES
+from ..state import Entry, State
 
 VERSION = "0.33.0"
 NULL_BLOCK = 0
@@ -79,7 +81,7 @@ class VllmV1(Scheduler):
     def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
         self.refuse(settings)
         super().__init__(settings, seed, record=record)
-        self.state = State(settings, BlockPool.of(settings.blocks), WaitingQueue(settings.policy == "priority"))
+        self.state = State(settings, BlockPool.of(settings.blocks), POLICIES[settings.policy]())
         self.longest = self.max_model_len(settings)
         self.preemptions = 0
 
@@ -194,7 +196,7 @@ class VllmV1(Scheduler):
                 stay.append(job)
                 break
         for job in stay:
-            state.queue.push(job)
+            state.queue.put_back(job)
 
     def has_stale_results(self, job: Job) -> bool:
         """`num_stale_output_tokens`: results of before its preemption are still to come."""
@@ -304,6 +306,7 @@ def refused(settings: Settings) -> dict[str, bool]:
     """Setting -> whether its value is one that the release does not have."""
     plain = Settings()
     return {
+        "policy": settings.policy not in ("fcfs", "priority"),
         "victim": settings.victim != ("newest" if settings.policy == "fcfs" else "lowest_priority"),
         "at_blocked_head": settings.at_blocked_head != "break",
         "reserve": settings.reserve == "declared",

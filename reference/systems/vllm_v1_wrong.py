@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping
 from attrs import define
 
 from ...spec.vocabulary import Settings, blocks_for
-from ..state import Entry, Job
+from ..job import Job
+from ..selection import WaitingQueue
+from ..state import Entry
 from .vllm_v1 import Batch, BlockPool, VllmV1
 
 WRONG: dict[str, type[VllmV1]] = {}
@@ -74,8 +76,10 @@ class BackToItsArrival(VllmV1):
         arrival = job.arrival
         super().preempt(job, requester)
         job.arrival = arrival
-        self.state.queue.heap = [(*self.state.queue.place(waiting), waiting) for *_, waiting in self.state.queue.heap]
-        self.state.queue.heap.sort(key=lambda entry: entry[:2])
+        queue = self.state.queue
+        assert isinstance(queue, WaitingQueue)
+        queue.heap = [(queue.key(waiting), waiting.arrival, waiting) for *_, waiting in queue.heap]
+        queue.heap.sort(key=lambda entry: entry[:2])
 
 
 # --- admissions --------------------------------------------------------------------------------------------

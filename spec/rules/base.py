@@ -22,6 +22,9 @@ class TraceRule:
 
     def on_admit(self, m: "Monitor", track: "Track") -> None: ...
 
+    def on_charge(self, m: "Monitor", track: "Track", amount: int) -> None:
+        """Its client is charged for service."""
+
     def on_ended(self, m: "Monitor", track: "Track") -> None: ...
 
     def on_step(self, m: "Monitor", view: "StepView") -> None: ...

@@ -3,6 +3,7 @@
 import heapq
 from typing import TYPE_CHECKING
 
+from ..queueing import PLACES, SHARES
 from ..relation import WAITING, registry
 from .base import TraceRule, has_stray, record
 
@@ -11,13 +12,13 @@ if TYPE_CHECKING:
     from ..tracks import Track
 
 
-NOBODY = 1 << 62
+NOBODY = 1 << 128
 
 
 @registry.monitor("LANE-4", claims=("break",))
 class FirstInFirstOut(TraceRule):
-    """Within a lane and client, requests are admitted in the declared order: of arrival, or of priority and arrival.
-    A preempted request whose results are still under way may be passed.
+    """Within a lane and client, requests are admitted in the declared order: of arrival, or of what the claimed policy
+    puts before it. A preempted request whose results are still under way may be passed.
 
     Why: whoever sees a later request of his own answered first takes the queue for broken; users of vLLM ask for the
     order after preemption in so many words (https://github.com/vllm-project/vllm/issues/41951).
@@ -27,7 +28,7 @@ class FirstInFirstOut(TraceRule):
         self.queues: dict[tuple[str, str], list[tuple[int, str]]] = {}
 
     def on_accept(self, m: "Monitor", track: "Track") -> None:
-        if m.claims("fcfs") or m.claims("priority"):
+        if not m.capabilities.claims.isdisjoint((*PLACES, *SHARES)):
             queue = self.queues.setdefault(track.queue, [])
             heapq.heappush(queue, (record(m, track.id).place, track.id))
 

@@ -3,6 +3,7 @@
 import heapq
 from typing import TYPE_CHECKING
 
+from ..queueing import PLACES
 from ..relation import WAITING, registry
 from ..vocabulary import blocks_for
 from .base import TraceRule, has_stray, record
@@ -178,7 +179,7 @@ class NoUndeclaredIdleness(Idleness):
         r = record(m, track.id)
         if m.claims("skip"):
             return int(r.known)
-        if m.claims("fcfs") or m.claims("priority"):
+        if not m.capabilities.claims.isdisjoint(PLACES):
             return int(r.place)
         return -(track.limit_tokens if m.claims("declared_reserve") else int(r.known))
 

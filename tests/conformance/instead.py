@@ -229,6 +229,26 @@ INSTEAD: Mapping[tuple[str, str], str] = {
         "LANE-4",
         "nobody who waits in the same lane and client stands before who is admitted",
     ): "{overtaken} is admitted first, then {admitted}",
+    (
+        "FAIR-1",
+        "the client picked has the least counter of all clients with waiting work",
+    ): "a request of {passed} is admitted: its counter is {least}, and that of {picked} is {counter}",
+    (
+        "FAIR-2",
+        "a counter changes by its charges and lifts alone",
+    ): "the counter of {client} is {true} after its charge",
+    ("FAIR-3", "a counter changes by its charges and lifts alone"): "{client} comes back with a counter of {true}",
+    ("FAIR-4", "a counter changes by its charges and lifts alone"): "{client} comes back with a counter of {true}",
+    ("FAIR-5", "a counter changes by its charges and lifts alone"): "{client} waits again with a counter of {true}",
+    ("FAIR-6", "a counter changes by its charges and lifts alone"): "the counter of {client} is {true}, not {shown}",
+    (
+        "FAIR-8",
+        "two clients that wait differ in service by at most 2U",
+    ): "{waits} is served before {served} comes ahead by more than {bound}",
+    (
+        "FAIR-9",
+        "a client that waits falls at most 3U behind any other",
+    ): "{waits} is served before {served} comes ahead by more than {bound}",
     # ADMIT, OBS
     (
         "ADMIT-1",

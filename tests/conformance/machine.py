@@ -12,14 +12,25 @@ from hypothesis import HealthCheck, Phase, seed
 from hypothesis import settings as hypothesis_settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from schedspec.spec.vocabulary import Settings, Unsupported
+from schedspec.spec.vocabulary import Policy, Settings, Unsupported
 
 from .driver import Driver
 from .negotiate import negotiated
-from .script import COMPLETE, STEP, Op, cancel, submit
+from .script import COMPLETE, STEP, Op, cancel, submit, with_deadline
 
 FAMILIES = ((1, 2, 3, 4, 5, 6, 7, 8, 9, 10), (1, 2, 3, 4, 9, 9, 9, 9, 9, 9), (5, 5, 5, 5, 5, 5, 5, 5, 5, 5))
 """Prompts are prefixes of these, or share nothing with anybody."""
+
+POLICIES: tuple[Policy, ...] = (
+    *("fcfs",) * 3,
+    *("priority",) * 3,
+    *("vtc",) * 2,
+    "lcf",
+    "round_robin",
+    "edf",
+    "sjf",
+    "aging",
+)
 
 
 @st.composite
@@ -33,7 +44,7 @@ def small_settings(draw: st.DrawFn) -> Settings:
         seats=draw(st.integers(1, 5)),
         token_budget=draw(st.sampled_from((1, 2, 3, 4, 6, 8, 8, 12, 16))),
         watermark_blocks=draw(st.sampled_from((0, 0, 1, 2))) if blocks > 3 else 0,
-        policy=draw(st.sampled_from(("fcfs", "priority"))),
+        policy=draw(st.sampled_from(POLICIES)),
         victim=draw(st.sampled_from(("newest", "lowest_priority"))),
         at_blocked_head=draw(st.sampled_from(("break", "skip"))),
         reserve=draw(st.sampled_from(("on_demand", "on_demand", "on_demand", "known", "declared"))),
@@ -78,6 +89,8 @@ def machine_for(
             prompt, output, stop, priority, client = drawn
             self.submitted += 1
             op = submit(f"r{self.submitted}", prompt, output, stop_after=stop, priority=priority, client=client)
+            if self.driver.settings.policy == "edf":
+                op = with_deadline(op)
             self.driver.do(op)
 
         @rule(drawn=submissions())

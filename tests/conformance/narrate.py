@@ -6,7 +6,7 @@ from typing import Any
 
 from attrs import Factory, define, fields, frozen
 
-from schedspec.spec.monitor import PRIORITY_WEIGHT
+from schedspec.spec.queueing import PRIORITY_WEIGHT
 from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import (
     Capabilities,
@@ -98,7 +98,8 @@ class Teller:
                 prompt += f", the first {shared} as in {other}" if shared < request.prompt_tokens else f" as in {other}"
             self.seen.append(request)
         priority = f", priority {request.priority}" if request.priority else ""
-        return f"{request.id} ({prompt}, up to {request.max_output_tokens:,} out{priority})"
+        client = f", client {request.client}" if request.client != "default" else ""
+        return f"{request.id} ({prompt}, up to {request.max_output_tokens:,} out{priority}{client})"
 
     def receipt(self, receipt: Receipt) -> str:
         if receipt.verdict == "refused":
@@ -163,6 +164,9 @@ class Teller:
     def shown(self, shown: Observation) -> str:
         """A snapshot."""
         parts = [f"{name} {value}" for name, value in shown.counters.items()]
+        if shown.client_counters:
+            counters = {client: f"{client} {counter}" for client, counter in shown.client_counters.items()}
+            parts.append("counters " + ", ".join(self.some(counters)))
         if shown.tables:
             tables = {request: f"{request}: [{ranges(table)}]" for request, table in shown.tables.items()}
             parts.append("tables " + ", ".join(self.some(tables)))
@@ -286,7 +290,7 @@ def _variables(violation: Violation) -> list[str]:
 
 
 def _values(violation: Violation) -> dict[str, str]:
-    """Facts in words.  A key that orders requests is a priority and a number; both are shown where one has both."""
+    """Facts in words.  A key that orders requests is a rank and a number; both are shown where one has both."""
     facts = violation.facts
     keys = [name for name in facts if re.search(r"\b(victim_key|place)\b", name) and isinstance(facts[name], int)]
     paired = any(abs(facts[name]) >= PRIORITY_WEIGHT // 2 for name in keys)
@@ -295,8 +299,9 @@ def _values(violation: Violation) -> dict[str, str]:
         if re.match(r"(content|prefix)\b", name):
             continue  # the identity of a prefix says nothing to anybody
         if paired and name in keys:
-            priority, number = divmod(value, PRIORITY_WEIGHT)
-            shown[name] = f"(priority {priority}, number {number})"
+            rank, number = divmod(value, PRIORITY_WEIGHT)
+            of = "priority" if name.startswith("victim_key") else "rank"
+            shown[name] = f"({of} {rank}, number {number})"
         else:
             shown[name] = value_in_words(value)
     return shown

@@ -28,7 +28,7 @@ def negotiated(start: Callable[[Settings], T], wanted: Settings, refused: dict[s
 
 
 INSTEAD: dict[str, tuple[object, ...]] = {
-    "policy": ("fcfs", "priority"),
+    "policy": ("fcfs", "priority", "vtc", "lcf", "round_robin", "edf", "sjf", "aging"),
     "victim": ("newest", "lowest_priority"),
     "at_blocked_head": ("break", "skip"),
     "reserve": ("on_demand", "known", "declared"),

@@ -67,12 +67,15 @@ def _explained(header: Header, messages: Sequence[Message], conjunct: str) -> Vi
 def _candidates(messages: list[Message], violation: Violation) -> Iterator[list[Message]]:
     ids = [m.given.id for m in messages if m.kind == "submit"]
     named = {value for value in violation.facts.values() if isinstance(value, str)} & set(ids)
-    if named and len(named) < len(ids):
+    is_fair = registry.rules[violation.rule].family == "FAIR"
+    if named and len(named) < len(ids) and not is_fair:
         yield project(messages, named)
     if any(m.kind == "observe" for m in messages[:-1]):
         yield [m for m in messages[:-1] if m.kind != "observe"] + messages[-1:]
     if any(_is_idle(m) for m in messages[:-1]):
         yield [m for m in messages[:-1] if not _is_idle(m)] + messages[-1:]
+    if is_fair:
+        return  # without the service of others the counters would not be those of this run
     size = len(ids) // 2
     while size >= 1:
         for start in range(0, len(ids), size):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from schedspec.spec.vocabulary import Settings
 
@@ -260,6 +260,58 @@ def the_clock_stands_still() -> _Built:
     return ("DET-3",), Settings(blocks=8, block_size=2), ops
 
 
+def one_needs_a_block_and_the_other_has_its_own() -> _Built:
+    settings = Settings(blocks=8, block_size=4, seats=2, token_budget=8)
+    return ("STEP-8",), settings, (submit("a", 4, 3), submit("b", 2, 3), *rounds(4))
+
+
+ONE_SEAT = Settings(blocks=64, block_size=1, seats=1, token_budget=8, policy="vtc")
+
+
+def _of(client: str, ids: str, prompt: int = 1, output: int = 1) -> tuple[Op, ...]:
+    """Submissions of one client, alike."""
+    return tuple(submit(id, prompt, output, client=client) for id in ids.split())
+
+
+def a_client_comes_back_while_others_wait() -> _Built:
+    ops = (*_of("A", "a1 a2 a3", 2, 3), *rounds(4), *_of("B", "b1 b2", 2, 2), *rounds(12))
+    return ("FAIR-1", "FAIR-2", "FAIR-3"), ONE_SEAT, ops
+
+
+def a_client_comes_back_to_an_empty_queue() -> _Built:
+    ops = (*_of("A", "a1", 2, 4), *rounds(3), *_of("B", "b1 b2", 1, 2), *_of("A", "a2", 1, 2), *rounds(12))
+    return ("FAIR-1", "FAIR-4"), ONE_SEAT, ops
+
+
+def the_client_of_a_victim_was_passed_by_others() -> _Built:
+    """B has one request running, A two and another one that waits."""
+    settings = Settings(blocks=9, block_size=1, seats=3, token_budget=8, policy="vtc")
+    ops = (*_of("A", "a1 a2", 1, 6), *_of("B", "b1", 1, 6), *rounds(1), *_of("A", "a3", 1, 2), *rounds(16))
+    return ("FAIR-2", "FAIR-5"), settings, ops
+
+
+def a_client_cancels() -> _Built:
+    ops = (*_of("A", "a1 a2", 1, 4), *_of("B", "b1"), *rounds(2), cancel("a1"), cancel("a2"), *rounds(3))
+    return ("FAIR-6",), ONE_SEAT, ops
+
+
+def two_clients_wait_for_long() -> _Built:
+    ops = (*_of("A", "a1 a2 a3 a4 a5 a6 a7"), *_of("B", "b1 b2 b3 b4 b5 b6 b7"), *rounds(14))
+    return ("FAIR-8", "FAIR-9"), ONE_SEAT, ops
+
+
+def the_first_to_come_sends_more() -> _Built:
+    ops = (*_of("A", "a1 a2 a3 a4 a5"), *_of("B", "b1"), *rounds(6))
+    return ("FAIR-8",), evolve(ONE_SEAT, policy="fcfs"), ops
+
+
+def one_client_sends_one_request_at_a_time() -> _Built:
+    ops = (*_of("A", "a1 a2"), *rounds(1))
+    for number in range(1, 7):
+        ops += (*_of("B", f"b{number}"), *rounds(1))
+    return ("FAIR-9",), ONE_SEAT, (*ops, *rounds(2))
+
+
 _BUILDERS = (
     one_request_from_door_to_end,
     prompt_in_chunks,
@@ -287,4 +339,12 @@ _BUILDERS = (
     a_queue_forms_and_is_cancelled,
     steps_overlap,
     the_clock_stands_still,
+    a_client_comes_back_while_others_wait,
+    a_client_comes_back_to_an_empty_queue,
+    the_client_of_a_victim_was_passed_by_others,
+    a_client_cancels,
+    two_clients_wait_for_long,
+    the_first_to_come_sends_more,
+    one_client_sends_one_request_at_a_time,
+    one_needs_a_block_and_the_other_has_its_own,
 )

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from attrs import asdict, evolve, field, frozen
 
 from schedspec.spec.protocol import read_request, read_settings
-from schedspec.spec.vocabulary import Request, Settings
+from schedspec.spec.vocabulary import NS_PER_S, Request, Settings
 
 OpKind = Literal["submit", "cancel", "step", "complete", "repeat", "tick"]
 
@@ -82,6 +82,13 @@ def submit(
     ids = range(start, start + prompt) if isinstance(prompt, int) else prompt
     request = Request(id=id, prompt_ids=tuple(ids), max_output_tokens=output, client=client, priority=priority)
     return Op("submit", request, stop_after)
+
+
+def with_deadline(op: Op) -> Op:
+    """A submission with its priority as a deadline in seconds; the first class has none."""
+    if op.request is None or not op.request.priority:
+        return op
+    return evolve(op, request=evolve(op.request, deadline_ns=op.request.priority * NS_PER_S))
 
 
 def cancel(id: str) -> Op:

@@ -195,6 +195,8 @@ def smaller_requests(script: Script) -> Iterator[Script]:
             smaller.append(evolve(op, stop_after=None))
         if request.priority:
             smaller.append(evolve(op, request=evolve(request, priority=0)))
+        if request.deadline_ns is not None:
+            smaller.append(evolve(op, request=evolve(request, deadline_ns=None)))
         if request.client != "default":
             smaller.append(evolve(op, request=evolve(request, client="default")))
         for other in smaller:

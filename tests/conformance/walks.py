@@ -6,13 +6,14 @@ priorities, cancels and early stops or without.  Memory is short in all of them:
 """
 
 from random import Random
-from typing import Literal
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from schedspec.spec.vocabulary import Settings, blocks_for
+from schedspec.spec.vocabulary import Policy, Settings, blocks_for
 
-from .script import COMPLETE, STEP, Op, Script, cancel, submit
+from .script import COMPLETE, STEP, Op, Script, cancel, submit, with_deadline
+
+POLICIES: tuple[Policy, ...] = ("vtc", "vtc", "lcf", "round_robin", "edf", "sjf", "aging")
 
 
 @frozen
@@ -34,8 +35,9 @@ def walk(seed: int) -> Script:
     """The same script for the same seed."""
     dice = Random(seed)
     mood = _mood(dice)
-    settings = _world(dice, mood)
-    return Script(settings, seed, _operations(dice, mood))
+    settings = _of_some_policy(Random(f"policy {seed}"), _world(dice, mood))
+    ops = _operations(dice, mood)
+    return Script(settings, seed, map(with_deadline, ops) if settings.policy == "edf" else ops)
 
 
 def _mood(dice: Random) -> Mood:
@@ -57,7 +59,7 @@ def _world(dice: Random, mood: Mood) -> Settings:
     block_size = dice.choice((1, 1, 2, 2, 3, 4))
     longest = blocks_for(mood.longest_prompt + mood.longest_output, block_size)
     chunked = dice.random() < 0.85
-    policy: Literal["fcfs", "priority"] = dice.choice(("fcfs", "priority"))
+    policy: Policy = dice.choice(("fcfs", "priority"))
     blocks = longest + dice.choice((0, 1, 1, 2, 3, 5))
     return Settings(
         blocks=blocks,
@@ -74,6 +76,11 @@ def _world(dice: Random, mood: Mood) -> Settings:
         chunk_tokens=dice.choice((0, 0, 2, block_size + 1, block_size + 2, 2 * block_size + 1)) if chunked else 0,
         overlap_depth=2 if mood.ahead else 1,
     )
+
+
+def _of_some_policy(dice: Random, settings: Settings) -> Settings:
+    """The policy that was drawn with the rest, or another one, so that all else stays what it was."""
+    return evolve(settings, policy=dice.choice(POLICIES)) if dice.random() < 0.4 else settings
 
 
 def _operations(dice: Random, mood: Mood) -> tuple[Op, ...]:

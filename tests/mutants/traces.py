@@ -15,7 +15,8 @@ from schedspec.conformance.scenarios import scenarios
 from schedspec.conformance.script import COMPLETE, STEP, Op, cancel, submit
 from schedspec.reference import Scheduler, make
 from schedspec.reference.faults import FAULTS
-from schedspec.reference.state import WAITING, Entry
+from schedspec.reference.job import WAITING
+from schedspec.reference.state import Entry
 from schedspec.spec.vocabulary import Delta, Header, Message, Outcome, Plan, Receipt, Settings, SubjectFactory
 
 RANDOM_RUNS = 60

@@ -16,7 +16,7 @@ from schedspec.conformance.driver import replay
 from schedspec.conformance.script import Script, cancel, rounds, submit
 from schedspec.reference import Scheduler
 from schedspec.reference.faults import factory
-from schedspec.reference.state import Job
+from schedspec.reference.job import Job
 from schedspec.spec.trace import TraceWriter
 from schedspec.spec.vocabulary import Delta, Plan, Settings
 

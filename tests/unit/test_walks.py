@@ -1,6 +1,7 @@
 """Random walks: repeatable, varied, and strong enough to find what accounts of blocks cannot see."""
 
 from collections import Counter
+from typing import get_args
 
 import pytest
 
@@ -9,6 +10,7 @@ from schedspec.conformance.driver import Driver
 from schedspec.conformance.walks import walk
 from schedspec.reference import make
 from schedspec.reference.faults import factory
+from schedspec.spec.vocabulary import Policy
 
 
 def test_a_seed_is_a_script() -> None:
@@ -19,7 +21,7 @@ def test_a_seed_is_a_script() -> None:
 def test_walks_visit_every_kind_of_world() -> None:
     worlds = [walk(seed).settings for seed in range(300)]
     for name, values in {
-        "policy": {"fcfs", "priority"},
+        "policy": set(get_args(Policy)),
         "reserve": {"on_demand", "known", "declared"},
         "prefix_caching": {True, False},
         "chunked_prefill": {True, False},

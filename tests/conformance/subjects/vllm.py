@@ -183,6 +183,7 @@ def _refuse(s: Settings, *, raw: bool) -> None:
     plain = Settings()
     victim = "newest" if s.policy == "fcfs" else "lowest_priority"
     refused = {
+        "policy": s.policy not in ("fcfs", "priority"),
         "victim": s.victim != victim,
         "at_blocked_head": s.at_blocked_head != "break",
         "reserve": s.reserve == "declared",

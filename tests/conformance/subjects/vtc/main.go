@@ -121,6 +121,14 @@ func (q *fairQueue) remove(j *job) {
 	}
 }
 
+func (q *fairQueue) counters() map[string]int {
+	shown := map[string]int{}
+	for name, c := range q.byName {
+		shown[name] = c.counter
+	}
+	return shown
+}
+
 func (q *fairQueue) length() int {
 	sum := 0
 	for _, c := range q.clients {
@@ -155,7 +163,7 @@ func (s settings) refused() string {
 		name string
 		ok   bool
 	}{
-		{"policy", s.Policy == "fcfs"}, // the order within a client
+		{"policy", s.Policy == "vtc"},
 		{"at_blocked_head", s.AtBlockedHead == "break"},
 		{"reserve", s.Reserve == "declared"},
 		{"watermark_blocks", s.WatermarkBlocks == 0},
@@ -213,7 +221,8 @@ func newScheduler(s settings, f faults, p prices) *scheduler {
 }
 
 func capabilities(tables bool) map[string]any {
-	claims, observes := []string{"hard_budget", "hybrid", "break", "declared_reserve"}, "counters"
+	claims := []string{"vtc", "fair_share", "hard_budget", "hybrid", "break", "declared_reserve"}
+	observes := "counters"
 	if tables {
 		observes = "tables"
 	}
@@ -409,7 +418,7 @@ func (s *scheduler) observe() map[string]any {
 	counters := map[string]int{"running": len(s.running), "waiting": s.queue.length(), "free_blocks": len(s.free),
 		"used_blocks": s.settings.Blocks - len(s.free)}
 	return map[string]any{"counters": counters, "requests": requests, "tables": tables, "free": s.free,
-		"ref_counts": counts}
+		"ref_counts": counts, "client_counters": s.queue.counters()}
 }
 
 // --- stdio: one question per line, one answer per line

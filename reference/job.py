@@ -1,0 +1,43 @@
+"""One request inside the scheduler."""
+
+from attrs import Factory, define
+
+from ..spec.vocabulary import Request
+
+WAITING, RUNNING, ENDED = "waiting", "running", "ended"
+
+
+@define(eq=False)
+class Job:
+    """A request inside the scheduler.
+
+    `issued` ≤ `known`: positions scheduled so far, and positions whose token is there or in flight.  `epoch` counts
+    how often it left the running set: a result of an earlier epoch is not its own any more.  `keys` name its full
+    blocks by their token prefix.
+    """
+
+    request: Request
+    arrival: int
+    known: int
+    tokens: list[int]
+    id: str = ""
+    state: str = WAITING
+    issued: int = 0
+    computed: int = 0
+    outputs: int = 0
+    in_flight: int = 0
+    table: list[int] = Factory(list)
+    indexed_blocks: int = 0
+    keys: list[int] = Factory(list)
+    epoch: int = 0
+    admission: int = 0
+    was_preempted: bool = False
+
+    @classmethod
+    def of(cls, request: Request, arrival: int) -> "Job":
+        return cls(request, arrival, request.prompt_tokens, list(request.prompt_ids), request.id)
+
+    @property
+    def is_sure_to_end(self) -> bool:
+        """With what is in flight it reaches its declared length: nothing more to schedule."""
+        return self.outputs + self.in_flight >= self.request.max_output_tokens
