@@ -165,7 +165,7 @@ def test_commands_and_options_exist(command: str) -> None:
 def test_options_in_the_text_exist() -> None:
     known = {o for command in cli.commands.values() for p in command.params for o in p.opts}
     known |= {"--pyargs", "--scheduler", "--scheduler-depth", "--scheduler-seed"}
-    known |= {"--any", "--arguments"}  # of somebody's adapter
+    known |= {"--any", "--arguments", "--scheduler-cls"}  # of somebody's adapter, of vLLM
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", README)) - known == set()
     assert isinstance(cli, click.Group)
 
