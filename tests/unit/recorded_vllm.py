@@ -44,9 +44,12 @@ def main(file: Path, first: int, count: int) -> None:
 def for_vllm(script: Script) -> Script:
     """The same walk, with the choices that vLLM has; block 0 is its own."""
     settings = script.settings
-    victim: Any = "newest" if settings.policy == "fcfs" else "lowest_priority"
+    policy: Any = settings.policy if settings.policy in ("fcfs", "priority") else "fcfs"
+    victim: Any = "newest" if policy == "fcfs" else "lowest_priority"
     reserve: Any = "known" if settings.reserve == "declared" else settings.reserve
-    changed = evolve(settings, victim=victim, reserve=reserve, at_blocked_head="break", blocks=settings.blocks + 1)
+    seats, blocks = min(settings.seats, settings.token_budget), settings.blocks + 1
+    queue: Any = {"policy": policy, "victim": victim, "at_blocked_head": "break"}
+    changed = evolve(settings, reserve=reserve, seats=seats, blocks=blocks, **queue)
     return Script(changed, script.seed, script.ops)
 
 
