@@ -23,7 +23,7 @@ from schedspec.spec.vocabulary import Message, SubjectFactory, Unsupported, to_j
 from .driver import Driver, replay
 from .script import Script, from_json
 from .script import to_json as script_to_json
-from .shrink import script_size, without_requests, without_runs
+from .shrink import script_size, smaller_requests, without_pairs, without_requests, without_runs
 
 Pace = Literal["as it is", "another"]
 
@@ -227,3 +227,5 @@ def _ops_until(script: Script, messages: int) -> tuple[Any, ...]:
 def _candidates(script: Script) -> Iterator[Script]:
     yield from without_requests(script)
     yield from without_runs(script)
+    yield from without_pairs(script)
+    yield from smaller_requests(script)
