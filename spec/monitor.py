@@ -209,7 +209,7 @@ class Monitor:
 
     def held_back(self, picked: Track) -> set[str]:
         """Clients with a preempted request whose results are under way: they may be passed over."""
-        departed = {track for flight in self.in_flight.values() for track in flight.departed & {*flight.tracks}}
+        departed = {track for flight in self.in_flight.values() for track in flight.departed if track in flight.tracks}
         return {track.client for track in departed if self.ledger.waits(track)} - {picked.client}
 
     # --- messages ----------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from attrs import evolve
 
 from . import __version__
 from .conformance import terminal
+from .conformance.files import file_name
 from .spec.vocabulary import Settings, Subject, SubjectFactory
 
 VOID = 2
@@ -89,7 +90,7 @@ def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
         known = _known_failures(subject, options)
         if options["junit"] is not None:
             _ensure_writable(options["junit"], "JUnit XML")
-        folder = _report_folder(options["report"] or Path("build") / "report" / _file_name(subject))
+        folder = _report_folder(options["report"] or Path("build") / "report" / file_name(subject))
         try:
             with terminal.progress(quiet=quiet) as run.progress, _kept_off_stdout(quiet):
                 if known is not None:
@@ -281,7 +282,7 @@ def trace(ctx: click.Context, file: Path, as_json: bool, report: Path | None, st
 
         with terminal.progress(quiet=as_json) as progress:
             judged = judge(file, progress)
-        folder = report or Path("build") / "report" / _file_name(file.name)
+        folder = report or Path("build") / "report" / file_name(file.name)
         write_recorded(folder, judged)
         status = judged.exit_status(strict=strict)
         if as_json:
@@ -432,10 +433,6 @@ def _known_rules(ids: Any) -> frozenset[str]:
             hint = f"did you mean {close[0]}?" if close else "`schedspec rules` lists them"
             raise click.UsageError(f"there is no rule {rule!r}: {hint}")
     return frozenset(ids)
-
-
-def _file_name(text: str) -> str:
-    return "".join(c if c.isalnum() or c in "-." else "_" for c in text).strip("_")[:60]
 
 
 @contextmanager

@@ -234,10 +234,7 @@ class Check:
             if self._enough():
                 return
             self.progress("scenarios", number / len(todo), scenario.name)
-            driver = negotiated(self.start, scenario.script.settings, self.findings.refused_settings)
-            driver.run(scenario.script.ops)
-            driver.drain()
-            self._finished(driver, f"scenario: {scenario.name}")
+            self._run(scenario.script, f"scenario: {scenario.name}")
         self.progress("scenarios", 1.0, f"{len(todo)} runs")
 
     def _search(self) -> None:
@@ -273,11 +270,7 @@ class Check:
                 return place
             seed = (self.seed * 1_000_003 + number) * WALKS_PER_ROUND + place
             script = walk(seed)
-            driver = negotiated(self.start, script.settings, self.findings.refused_settings)
-            driver.observe_every = WALKS_OBSERVE_EVERY
-            driver.run(script.ops)
-            driver.drain()
-            self._finished(driver, f"walk: seed {seed}")
+            self._run(script, f"walk: seed {seed}", WALKS_OBSERVE_EVERY)
         return WALKS_PER_ROUND
 
     def _replay_workload(self) -> None:
@@ -393,6 +386,13 @@ class Check:
         self.findings.fault_run = replay(self.factory, script)
 
     # --- parts -------------------------------------------------------------------------------------------
+
+    def _run(self, script: Script, stage: str, observe_every: int = 1) -> None:
+        driver = negotiated(self.start, script.settings, self.findings.refused_settings)
+        driver.observe_every = observe_every
+        driver.run(script.ops)
+        driver.drain()
+        self._finished(driver, stage)
 
     def _finished(self, driver: Driver, stage: str) -> None:
         self.findings.add(driver, stage)

@@ -4,7 +4,8 @@ It stops at the first message that breaks a rule: what follows a broken state sa
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from attrs import Factory, define
 
@@ -98,17 +99,10 @@ class Driver:
         if self.over or not self._can(op):
             return
         self.ops.append(op)
-        try:
+        with self._noting_faults():
             for message in self._call(op):
                 self._judge(message)
             self._observe(op)
-        except ProtocolError as fault:
-            self.fault = fault
-            if fault.rule is not None and fault.rule not in self.ignored:
-                self.broken = [self._broken_by(fault, fault.rule)]
-        except BaseException:
-            self.crashed = True  # a fault of ours: nothing more may be done to a subject in the middle of a call
-            raise
 
     def drain(self) -> None:
         """Steps and results until every request has ended; LIVE-1 and LIVE-2 say when that takes too long."""
@@ -116,9 +110,22 @@ class Driver:
             self.do(STEP)
             self.do(COMPLETE)
         if not self.over:
-            self._look()
+            with self._noting_faults():
+                self._look()
         if not self.over:
             self._judge(Message("end", self.now_ns))
+
+    @contextmanager
+    def _noting_faults(self) -> Iterator[None]:
+        try:
+            yield
+        except ProtocolError as fault:
+            self.fault = fault
+            if fault.rule is not None and fault.rule not in self.ignored:
+                self.broken = [self._broken_by(fault, fault.rule)]
+        except BaseException:
+            self.crashed = True  # a fault of ours: nothing more may be done to a subject in the middle of a call
+            raise
 
     def _broken_by(self, fault: ProtocolError, rule: str) -> Violation:
         """A rule that an answer breaks so plainly that the answer is none."""
@@ -186,11 +193,7 @@ class Driver:
     def _look(self) -> None:
         if self.header.capabilities.observes == "decisions":
             return
-        try:
-            shown = self.subject.observe()
-        except ProtocolError as fault:
-            self.fault = fault
-            return
+        shown = self.subject.observe()
         if shown is not None:
             self.snapshots += 1
             self._judge(Message("observe", self.now_ns, None, shown))

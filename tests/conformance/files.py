@@ -4,6 +4,11 @@ import os
 from pathlib import Path
 
 
+def file_name(text: str) -> str:
+    """A name of a subject, say, as that of a file or folder."""
+    return "".join(c if c.isalnum() or c in "-." else "_" for c in text).strip("_")[:60]
+
+
 def ensure_writable(path: Path, what: str) -> None:
     """Asked before anything runs.  Raises ValueError with one sentence."""
     try:

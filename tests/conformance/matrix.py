@@ -13,6 +13,8 @@ from typing import Any
 
 from attrs import frozen
 
+from .files import file_name
+
 RAW = "-raw"
 EXIT_STATUSES = (2, 1, 130, 3, 0)
 """The worst first: void, a MUST broken, interrupted, strict, good."""
@@ -27,8 +29,7 @@ class Cell:
 
     @property
     def folder(self) -> Path:
-        subject = "".join(c if c.isalnum() or c in "-." else "_" for c in self.subject)
-        return Path(subject) / (",".join(self.settings) or "as-it-is")
+        return Path(file_name(self.subject)) / (",".join(self.settings) or "as-it-is")
 
 
 @frozen

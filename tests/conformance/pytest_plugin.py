@@ -190,10 +190,11 @@ def _resolved(names: Sequence[str], config: pytest.Config) -> dict[str, Judged]:
 
 def _folder(config: pytest.Config, name: str) -> Path:
     """Where the report of a scheduler goes: pytest's own cache, unless that is off."""
-    safe = "".join(c if c.isalnum() or c in "-." else "_" for c in name)[:60]
+    from schedspec.conformance.files import file_name
+
     cache = getattr(config, "cache", None)
     root = Path(tempfile.mkdtemp(prefix="schedspec-")) if cache is None else cache.mkdir("schedspec")
-    return root / safe
+    return root / file_name(name)
 
 
 def hold(judged: Judged, rule: str) -> None:

@@ -7,6 +7,7 @@ from click.testing import CliRunner
 
 from schedspec.cli import cli
 from schedspec.conformance.subjects import vllm_release
+from schedspec.conformance.subjects.installed import ANY_VERSION
 from schedspec.conformance.subjects.resolve import UnknownSubject
 from schedspec.conformance.subjects.vllm import _longest, _refuse
 from schedspec.spec.vocabulary import Settings, Unsupported
@@ -36,14 +37,14 @@ def test_missing_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_another_version_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     installed(monkeypatch, "0.99.0")
-    monkeypatch.delenv(vllm_release.ANY_VERSION, raising=False)
+    monkeypatch.delenv(ANY_VERSION, raising=False)
     with pytest.raises(UnknownSubject, match=r"vLLM 0\.99\.0 is installed, but this adapter knows 0\.33\.0"):
         vllm_release.vllm()
 
 
 def test_another_version_may_be_tried_and_an_import_that_fails_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     installed(monkeypatch, "0.99.0")
-    monkeypatch.setenv(vllm_release.ANY_VERSION, "1")
+    monkeypatch.setenv(ANY_VERSION, "1")
 
     def fails(version: str) -> None:
         raise ImportError("no module\n'torch'")

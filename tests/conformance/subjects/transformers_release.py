@@ -3,20 +3,18 @@
 import functools
 import gc
 import importlib
-import importlib.metadata
 import logging
-import os
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 from schedspec.spec.vocabulary import Settings, Unsupported
 
+from .installed import installed_version
 from .resolve import UnknownSubject
 
 KNOWN_VERSIONS = ("5.20.2",)
 INSTALL = f"pip install 'transformers=={KNOWN_VERSIONS[-1]}' torch psutil"
-ANY_VERSION = "SCHEDSPEC_ANY_VERSION"
 MODEL = {"num_hidden_layers": 1, "num_attention_heads": 1, "hidden_size": 32, "vocab_size": 64}
 """One layer of one head, so that a block has a multiple of 128 bytes: then it is a sector of its own (cache.py)."""
 
@@ -30,15 +28,7 @@ HONOURED = {
 @functools.cache
 def transformers() -> Any:
     """The modules that are used, or one sentence that says why there are none."""
-    try:
-        version = importlib.metadata.version("transformers")
-    except importlib.metadata.PackageNotFoundError:
-        raise UnknownSubject(f"transformers is not installed in this environment: {INSTALL}") from None
-    if version not in KNOWN_VERSIONS and not os.environ.get(ANY_VERSION):
-        known = ", ".join(KNOWN_VERSIONS)
-        raise UnknownSubject(
-            f"transformers {version} is installed, this adapter knows {known}: {INSTALL}, or set {ANY_VERSION}=1"
-        )
+    version = installed_version("transformers", "transformers", KNOWN_VERSIONS, INSTALL)
     try:
         return _imported(version)
     except ImportError as error:

@@ -2,7 +2,6 @@
 
 import functools
 import importlib
-import importlib.metadata
 import json
 import os
 import tempfile
@@ -12,10 +11,10 @@ from typing import Any
 
 from schedspec.spec.vocabulary import Settings
 
+from .installed import installed_version
 from .resolve import UnknownSubject
 
 KNOWN_VERSIONS = ("0.33.0",)
-ANY_VERSION = "SCHEDSPEC_ANY_VERSION"
 INSTALL = "`make vllm` makes an environment with vLLM 0.33.0, and there type .venv-vllm/bin/schedspec"
 
 MODEL = {
@@ -45,15 +44,7 @@ NAMES = {
 
 def installed() -> str:
     """The version that is installed, if it is known.  Raises UnknownSubject."""
-    try:
-        version = importlib.metadata.version("vllm")
-    except importlib.metadata.PackageNotFoundError:
-        raise UnknownSubject(f"vLLM is not installed in this environment: {INSTALL}") from None
-    if version not in KNOWN_VERSIONS and not os.environ.get(ANY_VERSION):
-        known = ", ".join(KNOWN_VERSIONS)
-        text = f"vLLM {version} is installed, but this adapter knows {known}"
-        raise UnknownSubject(f"{text}: {INSTALL}, or set {ANY_VERSION}=1 to try")
-    return version
+    return installed_version("vllm", "vLLM", KNOWN_VERSIONS, INSTALL)
 
 
 @functools.cache
