@@ -11,7 +11,6 @@ from typing import Any
 from attrs import evolve
 
 from ..spec.vocabulary import (
-    INPUT_WEIGHT,
     Capabilities,
     Delta,
     Outcome,
@@ -24,7 +23,8 @@ from ..spec.vocabulary import (
 from .decide import Room
 from .job import ENDED, WAITING, Job
 from .scheduler import Scheduler
-from .selection import Client, ClientQueues, Sharing, Vtc
+from .selection import ClientQueues, Sharing, Vtc
+from .selection.sharing import Client
 from .state import Admission, Decision, Entry
 
 FAULTS: dict[str, type[Scheduler]] = {}
@@ -587,7 +587,7 @@ class RanksByFourBits(SharesOtherwise):
 
 class ChargesEveryPick(Vtc):
     def pick_charge(self, queues: ClientQueues, client: Client, job: Job) -> int:
-        return INPUT_WEIGHT * job.request.prompt_tokens
+        return job.request.prompt_tokens
 
 
 @fault("FAIR-2")

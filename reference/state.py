@@ -60,7 +60,7 @@ class State:
 
     @classmethod
     def of(cls, settings: Settings) -> "State":
-        return cls(settings, Pool.of(settings.blocks), POLICIES[settings.policy]())
+        return cls(settings, Pool.of(settings.blocks), POLICIES[settings.policy](settings))
 
     def live(self) -> Iterator[Job]:
         return (job for job in self.jobs.values() if job.state != ENDED)

@@ -30,7 +30,6 @@ from .tracks import BlockPrefixes, InFlight, Track
 from .verdicts import Violation
 from .vocabulary import (
     LEVELS,
-    OUTPUT_WEIGHT,
     REFUSAL_REASONS,
     Capabilities,
     Delta,
@@ -492,7 +491,7 @@ class Monitor:
         if self.keeps_ledger:
             for track in tracks:
                 self.ledger.serve(track)  # type: ignore[arg-type]
-                self._tell("on_charge", track, OUTPUT_WEIGHT)
+                self._tell("on_charge", track, 2)
 
     def _left_tokens(self, track: Track) -> int:
         """Output that it declared and has not got."""

@@ -18,13 +18,16 @@ from attrs import NOTHING, fields_dict
 from . import vocabulary
 from .vocabulary import (
     CLAIMS,
+    CONSTANTS,
     DELTAS,
     FINISH_REASONS,
     LEVELS,
+    NEEDED_CONSTANTS,
     PREEMPTIONS,
     REFUSAL_REASONS,
     Capabilities,
     Delta,
+    Lane,
     Observation,
     Outcome,
     Plan,
@@ -313,7 +316,7 @@ def _hint_record(answer: object) -> str:
 
 _REQUIRED: Mapping[type, tuple[str, ...]] = {
     cls: tuple(name for name, a in fields_dict(cls).items() if a.default is NOTHING)
-    for cls in (Settings, Capabilities, Request, Receipt, Plan, Outcome, RequestView, Observation)
+    for cls in (Settings, Lane, Capabilities, Request, Receipt, Plan, Outcome, RequestView, Observation)
 }
 
 # --- deltas -------------------------------------------------------------------------------------------------
@@ -387,6 +390,13 @@ def _claims(method: str, field: str, value: Any) -> frozenset[str]:
     return frozenset(value)
 
 
+def _constants(method: str, field: str, value: Any) -> dict[str, int]:
+    """As an object, or as the pairs of a canonical one."""
+    pairs = dict(value) if type(value) is tuple else value
+    constants: dict[str, int] = _mapping(_one_of(*CONSTANTS), _natural)(method, field, pairs)
+    return constants
+
+
 _CAPABILITIES: Mapping[str, Check] = {
     "name": _text,
     "version": _text,
@@ -394,6 +404,7 @@ _CAPABILITIES: Mapping[str, Check] = {
     "observes": _one_of(*LEVELS),
     "ordered": _flag,
     "claims": _claims,
+    "constants": _constants,
     "executor_order": _one_of("writes_first", "entry_by_entry"),
     "lookahead_tokens": _natural,
     "admission_period_steps": _positive,
@@ -403,7 +414,13 @@ _CAPABILITIES: Mapping[str, Check] = {
 
 
 def read_capabilities(answer: Any, method: str = "capabilities") -> Capabilities:
-    return _record(method, Capabilities, _CAPABILITIES, answer)
+    capabilities = _record(method, Capabilities, _CAPABILITIES, answer)
+    declared = dict(capabilities.constants)
+    for claim, constant in NEEDED_CONSTANTS.items():
+        if claim in capabilities.claims and constant not in declared:
+            problem = f"the claim {claim!r} says nothing without {constant}"
+            raise ProtocolError(method, "constants", declared, problem, f"{constant}: {CONSTANTS[constant]}")
+    return capabilities
 
 
 _RECEIPT: Mapping[str, Check] = {
@@ -534,6 +551,8 @@ _REQUEST: Mapping[str, Check] = {
     "deadline_ns": _optional(_any_integer),
     "idempotency_key": _optional(_text),
     "dependencies": _texts,
+    "predicted_output_tokens": _optional(_any_integer),
+    "adapter": _optional(_text),
 }
 
 
@@ -544,10 +563,31 @@ def read_request(given: Any, method: str = "submit") -> Request:
     return request
 
 
-_SETTINGS: Mapping[str, Check] = {
-    name: {int: _any_integer, bool: _flag}.get(type(attribute.default), _text)
-    for name, attribute in fields_dict(Settings).items()
+_BY_TYPE = {int: _any_integer, bool: _flag}
+_LANE: Mapping[str, Check] = {
+    name: _BY_TYPE.get(type(attribute.default), _any_integer if name == "share_percent" else _text)
+    for name, attribute in fields_dict(Lane).items()
 }
+
+
+def _lanes(method: str, field: str, value: Any) -> tuple[Lane, ...]:
+    column = _column(method, field, value)
+    return tuple(_record(method, Lane, _LANE, lane, f"{field}[{i}].") for i, lane in enumerate(column))
+
+
+def _prices(method: str, field: str, value: Any) -> dict[str, int]:
+    """An object client -> price, or pairs of them."""
+    if not isinstance(value, Mapping):
+        pairs = [_column(method, f"{field}[{i}]", pair) for i, pair in enumerate(_column(method, field, value))]
+        if any(len(pair) != len(("client", "price")) for pair in pairs):
+            raise ProtocolError(method, field, value, "must be an object", "from client to price")
+        value = {_text(method, field, client): price for client, price in pairs}
+    return dict(_mapping(_text, _any_integer)(method, field, value))
+
+
+_SETTINGS: Mapping[str, Check] = {
+    name: _BY_TYPE.get(type(attribute.default), _text) for name, attribute in fields_dict(Settings).items()
+} | {"prices": _prices, "lanes": _lanes}
 
 
 def read_settings(given: Any, method: str = "configure") -> Settings:

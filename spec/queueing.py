@@ -5,8 +5,9 @@ from typing import Literal
 
 from attrs import Factory, define
 
+from .settings import AGING_ARRIVALS, SJF_ARRIVALS
 from .tracks import Track
-from .vocabulary import AGING_ARRIVALS, INPUT_WEIGHT, OUTPUT_WEIGHT, SJF_ARRIVALS, Request
+from .vocabulary import Request
 
 PRIORITY_WEIGHT = 1 << 40
 """Above any arrival or admission number, so that (priority, number) is one integer."""
@@ -22,7 +23,7 @@ def _deadline(request: Request) -> int:
 PLACES: Mapping[str, Callable[[Request, int], int]] = {
     "priority": lambda request, arrival: request.priority,
     "edf": lambda request, arrival: _deadline(request),
-    "sjf": lambda request, arrival: request.max_output_tokens * SJF_ARRIVALS + arrival,
+    "sjf": lambda request, arrival: request.expected_output_tokens * SJF_ARRIVALS + arrival,
     "aging": lambda request, arrival: request.priority * AGING_ARRIVALS + arrival,
     "fcfs": lambda request, arrival: 0,
 }
@@ -66,7 +67,7 @@ class Ledger:
         client = track.client
         self.counters.setdefault(client, 0)
         if preempted:
-            self._commit(client, -OUTPUT_WEIGHT * left_tokens)
+            self._commit(client, -2 * left_tokens)
         if client not in self.waiting:
             self._lift(client, preempted=preempted)
             self.entered += 1
@@ -81,26 +82,26 @@ class Ledger:
         """A request is admitted; what that charges its client, which is nothing if it was charged before.  Clients that
         were `held_back` are passed over by right, and U is larger by as much."""
         passed_over = self.least(held_back) - self.least() if self.waits(track) else 0
-        charge = 0 if track.epoch else INPUT_WEIGHT * track.prompt_tokens
+        charge = 0 if track.epoch else 1 * track.prompt_tokens
         self.leave(track)
         self.charge(track.client, charge)
-        self._commit(track.client, OUTPUT_WEIGHT * left_tokens)
+        self._commit(track.client, 2 * left_tokens)
         self.certificate = max(self.certificate, charge + self.committed[track.client] + passed_over)
         return charge
 
     def serve(self, track: Track) -> None:
         """An output token is delivered.  One that was under way when its request was preempted is committed no more."""
-        self.charge(track.client, OUTPUT_WEIGHT)
+        self.charge(track.client, 2)
         if self.waits(track):
-            self.certificate += OUTPUT_WEIGHT
+            self.certificate += 2
         else:
-            self._commit(track.client, -OUTPUT_WEIGHT)
+            self._commit(track.client, -2)
 
     def end(self, track: Track, left_tokens: int) -> None:
         if self.waits(track):
             self.leave(track)
         else:
-            self._commit(track.client, -OUTPUT_WEIGHT * left_tokens)
+            self._commit(track.client, -2 * left_tokens)
 
     def waits(self, track: Track) -> bool:
         return track.id in self.waiting.get(track.client, ())

@@ -6,9 +6,17 @@ decides is an integer; units stand last in a name.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, Protocol
 
 from attrs import Factory, asdict, field, frozen
+
+from .settings import HYBRID as HYBRID
+from .settings import NO_LIMIT_TOKENS as NO_LIMIT_TOKENS
+from .settings import OF_CLIENTS as OF_CLIENTS
+from .settings import Lane as Lane
+from .settings import Policy as Policy
+from .settings import Settings as Settings
+from .settings import hybrid as hybrid
 
 SCHEMA = "schedspec/1"
 
@@ -17,16 +25,7 @@ NS_PER_S = 1_000_000_000
 Level = Literal["decisions", "counters", "tables"]
 LEVELS: tuple[Level, ...] = ("decisions", "counters", "tables")
 
-INPUT_WEIGHT, OUTPUT_WEIGHT = 1, 2
-"""What a client is charged for a prompt token and for an output token, as in Sheng et al., OSDI 2024."""
-
-SJF_ARRIVALS = AGING_ARRIVALS = 8
-"""So many later arrivals weigh as much as a token of declared output, or a class of priority: what bounds the wait of
-the long and of the last."""
-
 Delta = tuple[Any, ...]
-
-Policy = Literal["fcfs", "priority", "edf", "sjf", "aging", "vtc", "lcf", "round_robin"]
 
 PREEMPTIONS = ("recompute",)
 FINISH_REASONS = ("stop", "length")
@@ -70,74 +69,8 @@ def _names(values: Iterable[str]) -> frozenset[str]:
     return frozenset(values)
 
 
-@frozen(kw_only=True)
-class Settings:
-    """What the suite asks of a factory.  All faults are reported at once.
-
-    `watermark_blocks` stay free at an admission while anything runs.  `reserve` says which blocks an admission
-    asks for: those of its first chunk, of everything known, or of the declared output too.  `chunk_tokens`: most tokens
-    of one request in a step while others could use the rest of the budget; 0 is no such limit.
-    """
-
-    blocks: int = 64
-    block_size: int = 16
-    seats: int = 8
-    token_budget: int = 64
-    watermark_blocks: int = 0
-    policy: Policy = "fcfs"
-    victim: Literal["newest", "lowest_priority"] = "newest"
-    at_blocked_head: Literal["break", "skip"] = "break"
-    reserve: Literal["on_demand", "known", "declared"] = "on_demand"
-    prefix_caching: bool = False
-    chunked_prefill: bool = True
-    chunk_tokens: int = 0
-    overlap_depth: int = 1
-    max_prompt_tokens: int = 1_048_576
-    max_output_tokens: int = 1_048_576
-    max_model_tokens: int = 2_097_152
-
-    def __attrs_post_init__(self) -> None:
-        faults = [
-            f"{name} is {value!r}, but must be an integer of at least {least}"
-            for name, least in _LEAST.items()
-            if not _is_int(value := getattr(self, name)) or value < least
-        ]
-        faults += [
-            f"{name} is {value!r}, but must be one of {', '.join(allowed)}"
-            for name, allowed in _ALLOWED.items()
-            if (value := getattr(self, name)) not in allowed
-        ]
-        if not faults and self.watermark_blocks >= self.blocks:
-            faults.append(
-                f"watermark_blocks is {self.watermark_blocks}, but the pool has {self.blocks} blocks:"
-                " a second request could never be admitted"
-            )
-        if faults:
-            raise ValueError("settings: " + "; ".join(faults))
-
-
-_LEAST = {
-    "blocks": 1,
-    "block_size": 1,
-    "seats": 1,
-    "token_budget": 1,
-    "watermark_blocks": 0,
-    "chunk_tokens": 0,
-    "overlap_depth": 1,
-    "max_prompt_tokens": 1,
-    "max_output_tokens": 1,
-    "max_model_tokens": 2,
-}
-_ALLOWED = {
-    "policy": get_args(Policy),
-    "victim": ("newest", "lowest_priority"),
-    "at_blocked_head": ("break", "skip"),
-    "reserve": ("on_demand", "known", "declared"),
-}
-
-
-def _is_int(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+def _pairs(values: Mapping[str, int] | Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(dict(values).items()))
 
 
 class Unsupported(Exception):
@@ -161,7 +94,7 @@ class Capabilities:
     `observes` is the finest level that it shows: decisions (plans and deltas of requests), counters (`observe`
     without tables), tables (deltas of blocks, and `observe` in full).  `ordered` says that its deltas stand in
     the order in which they happened; otherwise the canonical order is used.  `claims` are promises that the
-    rules name: see `schedspec rules`.
+    rules name, `constants` the numbers in them: see `CLAIMS` and `CONSTANTS`.
     """
 
     name: str = "unnamed"
@@ -170,41 +103,90 @@ class Capabilities:
     observes: Level = "decisions"
     ordered: bool = False
     claims: frozenset[str] = field(default=frozenset(), converter=_names)
+    constants: tuple[tuple[str, int], ...] = field(default=(), converter=_pairs)
     executor_order: Literal["writes_first", "entry_by_entry"] = "writes_first"
     lookahead_tokens: int = 0
     admission_period_steps: int = 1
     null_blocks: tuple[int, ...] = field(default=(), converter=_integers)
     reserved_blocks: tuple[int, ...] = field(default=(), converter=_integers)
 
+    def constant(self, name: str) -> int:
+        """A declared constant; 0 if there is none."""
+        return dict(self.constants).get(name, 0)
+
 
 CLAIMS: Mapping[str, str] = {
     "hard_budget": "all tokens of a step, decodes included, stay within the token budget",
     "hybrid": "a step may mix prefill and decode, and leaves nobody out who could run",
+    "stall_free": "a step leaves out no decode that could run",
+    "mixes_prefill": "while a decode could run, at most prefill_only_steps steps in a row do prefill alone",
+    "prompt_share": "one prompt gets at most chunk_tokens of a step while another waits for prefill",
+    "prefill_cap": "at most prefilling_requests prompts are in prefill at once",
     "watermark": "admissions leave watermark_blocks free while anything runs",
     "fcfs": "requests are admitted in order of arrival, a preempted one before later arrivals",
     "priority": "requests are admitted in order of (priority, arrival)",
     "edf": "requests are admitted in order of (deadline, arrival), those without a deadline last",
-    "sjf": "requests are admitted in order of declared output, each token of it worth 8 arrivals",
+    "sjf": "requests are admitted in order of expected output, each token of it worth 8 arrivals",
+    "srpt": "requests are admitted in order of expected output that is left, each token of it worth 8 arrivals",
     "aging": "requests are admitted in order of priority, each class of it worth 8 arrivals",
+    "mlfq": "requests are admitted in order of level; a level ends after twice the service of the one before",
+    "lpm": "who has the longest cached prefix is next, of the first 128 that wait",
+    "bounded_overtaking": "a waiting request is overtaken at most max_overtaken times",
     "vtc": "the client with the least counter is next; a charge or a lift is all that changes a counter",
     "lcf": "the client with the least service so far is next, however long it was away",
     "round_robin": "clients are next in turn, one request each",
+    "drr": "clients are next in turn, until what they got exceeds the quanta of their turns",
+    "dlpm": "among clients whose quanta are not used up, who has the longest cached prefix is next",
+    "lanes": "the lane with the least service per share is next, in it who came first or the client with least service",
     "fair_share": "two clients that wait get the same service, up to a constant that no interval exceeds",
+    "weighted": "service of a client counts times its price",
+    "per_chunk": "a prompt is charged chunk by chunk, as it is computed",
+    "prediction": "predicted outputs are charged at the pick, and corrected when the request ends",
+    "committed_cap": "what the running requests of a client may still be charged is bounded at each pick",
+    "aged_sharing": "whoever waits long may be preferred, by at most aging_credit",
+    "shares": "a lane in which somebody waits gets its share of service, up to a constant",
+    "borrowing": "what a lane leaves unused goes to the others",
+    "burst": "a lane that comes back is served at once, and ahead of the others by at most its burst",
+    "objective": "a lane keeps its objective under its declared load",
     "newest_first": "the victim of a preemption is the most recently admitted request",
     "lowest_priority": "the victim is the request with the largest (priority, admission)",
+    "class_preemption": "a waiting request takes the place of running ones of a lower class",
     "break": "an admission round ends at the first request that does not fit",
     "resume_order": "preempted requests are resumed before anybody who stands behind them in the queue",
     "skip": "an admission round goes past requests that do not fit",
     "full_reserve": "an admission waits until everything known of the request fits",
     "declared_reserve": "an admission takes the blocks of prompt and declared output",
+    "peak_reserve": "an admission waits until all declared output fits at every moment to come",
     "prefix_cache": "blocks of equal token prefixes are shared through an index",
+    "adapters": "at most adapter_slots adapters are in use at once, and who waits for one holds up nobody else",
     "overlap": "steps are planned before earlier ones have completed",
 }
+
+CONSTANTS: Mapping[str, str] = {
+    "prefill_only_steps": "most steps in a row that do prefill alone while a decode could run (mixes_prefill)",
+    "max_overtaken": "most times that a waiting request is overtaken (bounded_overtaking)",
+    "committed_cost": "most that a client's running requests may still be charged, at a pick (committed_cap)",
+    "aging_credit": "how far above the least counter an aged pick may be (aged_sharing)",
+    "quantum": "service that a client gets in its turn (drr, dlpm)",
+}
+"""Numbers that a subject declares, and the claim that each belongs to."""
+
+NEEDED_CONSTANTS: Mapping[str, str] = {
+    "mixes_prefill": "prefill_only_steps",
+    "bounded_overtaking": "max_overtaken",
+    "committed_cap": "committed_cost",
+    "aged_sharing": "aging_credit",
+    "drr": "quantum",
+    "dlpm": "quantum",
+}
+"""Claim -> the constant without which it says nothing."""
 
 
 @frozen(kw_only=True)
 class Request:
-    """One generation.  `priority`: smaller is served first.  `prompt_ids`: token ids, at least one."""
+    """One generation.  `priority`: smaller is served first.  `prompt_ids`: token ids, at least one.  `lane`: the lane
+    that it asks for, if there is one of that name.  `predicted_output_tokens`: what somebody expects, right or wrong.
+    `adapter`: weights that have to be loaded while it runs."""
 
     id: str
     prompt_ids: tuple[int, ...] = field(converter=_integers)
@@ -215,10 +197,19 @@ class Request:
     deadline_ns: int | None = None
     idempotency_key: str | None = None
     dependencies: tuple[str, ...] = field(default=(), converter=_texts)
+    predicted_output_tokens: int | None = None
+    adapter: str | None = None
 
     @property
     def prompt_tokens(self) -> int:
         return len(self.prompt_ids)
+
+    @property
+    def expected_output_tokens(self) -> int:
+        """The prediction, as far as it is one: at least 1, at most what is declared; else what is declared."""
+        if self.predicted_output_tokens is None:
+            return self.max_output_tokens
+        return max(1, min(self.predicted_output_tokens, self.max_output_tokens))
 
 
 @frozen(kw_only=True)

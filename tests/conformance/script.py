@@ -4,6 +4,7 @@ A script with its settings and seed is a run: drawn by the search, written down 
 shrinker, pasted as a test.
 """
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
@@ -51,6 +52,8 @@ def read_setting(text: str) -> tuple[str, object]:
     plain = asdict(Settings())
     if not equals or name not in plain:
         raise ValueError(f"{text!r} is no setting: write NAME=VALUE, with a name of {', '.join(plain)}")
+    if isinstance(plain[name], tuple):
+        return name, _read_json(name, value)
     if isinstance(plain[name], bool):
         if value.lower() not in ("true", "false"):
             raise ValueError(f"setting {name} is {value!r}, but must be true or false")
@@ -61,6 +64,14 @@ def read_setting(text: str) -> tuple[str, object]:
         except ValueError:
             raise ValueError(f"setting {name} is {value!r}, but must be an integer") from None
     return name, value
+
+
+def _read_json(name: str, value: str) -> object:
+    """Prices and lanes are written as JSON."""
+    try:
+        return getattr(read_settings({"policy": "lanes", name: json.loads(value)}), name)
+    except ValueError as error:
+        raise ValueError(f"setting {name} is {value!r}, but must be JSON that makes sense: {error}") from None
 
 
 STEP = Op("step")

@@ -1,61 +1,15 @@
-"""Selection: who of the waiting is admitted next.
+"""A queue per client; the client with the least counter is next, and a policy says what changes counters.
 
-Most policies keep one queue, ordered by a key that never changes.  The others keep a queue per client, and the client
-with the least counter is next; a policy says what changes the counters.  No operation costs what waits: a heap
-of clients holds lower bounds of their counters, which only grow, and is brought up to date where somebody looks.
+No operation costs what waits: a heap of clients holds lower bounds of their counters, which only grow, and is brought
+up to date where somebody looks.
 """
 
 import heapq
-from collections.abc import Callable, Mapping
 
 from attrs import Factory, define
 
-from ..spec.vocabulary import AGING_ARRIVALS, INPUT_WEIGHT, OUTPUT_WEIGHT, SJF_ARRIVALS
-from .job import WAITING, Job
-
-Key = Callable[[Job], int]
-"""A request's place in its queue: smaller is earlier, and among equals the one that arrived earlier."""
-
-
-@define(eq=False)
-class WaitingQueue:
-    """Waiting requests by their place: a heap, from which those who wait no longer are dropped when they surface."""
-
-    key: Key
-    heap: list[tuple[int, int, Job]] = Factory(list)
-    size: int = 0
-
-    def push(self, job: Job) -> None:
-        """It waits from now on: a new arrival, or the victim of a preemption."""
-        heapq.heappush(self.heap, (self.key(job), job.arrival, job))
-        self.size += 1
-
-    def pop(self) -> Job | None:
-        """Who is next; then it is either `picked` or `put_back`."""
-        while self.heap:
-            job = heapq.heappop(self.heap)[2]
-            if job.state == WAITING:
-                self.size -= 1
-                return job
-        return None
-
-    def put_back(self, job: Job) -> None:
-        """It did not fit, and stands where it stood."""
-        self.push(job)
-
-    def picked(self, job: Job) -> None:
-        """It is admitted."""
-
-    def left(self, job: Job) -> None:
-        """A job that is still in the heap waits no longer."""
-        self.size -= 1
-
-    def served(self, job: Job) -> None:
-        """An output token of it was delivered."""
-
-    def counters(self) -> dict[str, int]:
-        """What a snapshot shows of clients."""
-        return {}
+from ..job import Job
+from .one_queue import WaitingQueue, by_arrival
 
 
 @define(eq=False)
@@ -79,10 +33,10 @@ class Sharing:
 
     def pick_charge(self, queues: "ClientQueues", client: Client, job: Job) -> int:
         """The prompt, once: what a preempted request computes again is not its client's doing."""
-        return 0 if job.was_preempted else INPUT_WEIGHT * job.request.prompt_tokens
+        return 0 if job.was_preempted else 1 * job.request.prompt_tokens
 
     def token_charge(self) -> int:
-        return OUTPUT_WEIGHT
+        return 2
 
 
 class Vtc(Sharing):
@@ -193,44 +147,3 @@ class ClientQueues:
     def _leaves(self, client: Client) -> None:
         if not client.queue.size:
             self.last_left = client
-
-
-Queue = WaitingQueue | ClientQueues
-
-
-def by_arrival(job: Job) -> int:
-    return 0
-
-
-def by_priority(job: Job) -> int:
-    return job.request.priority
-
-
-def by_deadline(job: Job) -> int:
-    deadline = job.request.deadline_ns
-    return NEVER_NS if deadline is None else min(deadline, NEVER_NS)
-
-
-def by_length(job: Job) -> int:
-    """Shortest declared output first; so many later arrivals weigh as much as a token, so nobody starves."""
-    return job.request.max_output_tokens * SJF_ARRIVALS + job.arrival
-
-
-def by_age(job: Job) -> int:
-    """Priority, but so many later arrivals weigh as much as a class."""
-    return job.request.priority * AGING_ARRIVALS + job.arrival
-
-
-NEVER_NS = 1 << 64
-"""After every deadline."""
-
-POLICIES: Mapping[str, Callable[[], Queue]] = {
-    "fcfs": lambda: WaitingQueue(by_arrival),
-    "priority": lambda: WaitingQueue(by_priority),
-    "edf": lambda: WaitingQueue(by_deadline),
-    "sjf": lambda: WaitingQueue(by_length),
-    "aging": lambda: WaitingQueue(by_age),
-    "vtc": lambda: ClientQueues(Vtc()),
-    "lcf": lambda: ClientQueues(Sharing()),
-    "round_robin": lambda: ClientQueues(RoundRobin()),
-}

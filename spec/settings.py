@@ -1,0 +1,311 @@
+"""What is asked of a scheduler: memory and batch, whose turn it is, what service costs, lanes and caps.
+
+A fault in settings is found when they are made, and all faults are reported at once.
+"""
+
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal, get_args
+
+from attrs import evolve, field, frozen
+
+Policy = Literal[
+    "fcfs",
+    "priority",
+    "edf",
+    "sjf",
+    "srpt",
+    "aging",
+    "mlfq",
+    "lpm",
+    "vtc",
+    "lcf",
+    "round_robin",
+    "drr",
+    "dlpm",
+    "lanes",
+]
+
+NO_LIMIT_TOKENS = 1_048_576
+
+SJF_ARRIVALS = AGING_ARRIVALS = 8
+"""So many later arrivals weigh as much as a token of expected output, or a class of priority: what bounds the wait of
+the long and of the last."""
+
+LPM_WINDOW = 128
+"""Longest-prefix-match looks at so many of those who wait (SGLang falls back to arrival beyond that many)."""
+
+OF_CLIENTS: tuple[Policy, ...] = ("vtc", "lcf", "round_robin", "drr", "dlpm", "lanes")
+"""Policies with a queue per client."""
+
+OF_QUANTA: tuple[Policy, ...] = ("drr", "dlpm", "mlfq")
+
+
+@frozen(kw_only=True)
+class Lane:
+    """A service class.  A request is in the lane that it names, else in the first whose shape it has.
+
+    `share_percent` of service is guaranteed while somebody waits in the lane; what nobody uses is borrowed.  Of the
+    blocks it reserves at most `maximum_percent`, by declared length; whoever is alone in it may have more.  `order`
+    within it: of arrival, or fair between clients.  A lane that comes back may be `burst` service behind, no more.
+    Who arrives while the lane's unfinished requests declare at most `load_tokens` is admitted within
+    `objective_steps`; 0 is no such promise.
+    """
+
+    name: str
+    share_percent: int
+    maximum_percent: int = 100
+    order: Literal["fifo", "vtc"] = "fifo"
+    by_shape: bool = True
+    max_prompt_tokens: int = NO_LIMIT_TOKENS
+    max_output_tokens: int = NO_LIMIT_TOKENS
+    burst: int = 0
+    objective_steps: int = 0
+    load_tokens: int = 0
+
+    def admits(self, prompt_tokens: int, output_tokens: int) -> bool:
+        """Whether a request of that shape belongs here."""
+        return self.by_shape and prompt_tokens <= self.max_prompt_tokens and output_tokens <= self.max_output_tokens
+
+    @property
+    def promise(self) -> tuple[object, ...]:
+        """What tells it from another lane beside its name and whom it takes."""
+        return (self.share_percent, self.maximum_percent, self.order, self.burst, self.objective_steps)
+
+
+HYBRID = (
+    Lane(name="interactive", share_percent=60, max_prompt_tokens=2_048, max_output_tokens=1_024, burst=4_096),
+    Lane(name="long_context", share_percent=25),
+    Lane(name="offline", share_percent=15, by_shape=False),
+)
+"""Most capacity for whoever waits for an answer, a minimum for the rest, arrival within a lane."""
+
+
+def _pairs(prices: Mapping[str, int] | Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+    items = prices.items() if isinstance(prices, Mapping) else prices
+    return tuple(sorted((client, price) for client, price in items))
+
+
+def _lanes(lanes: Iterable[Lane]) -> tuple[Lane, ...]:
+    return tuple(lanes)
+
+
+@frozen(kw_only=True)
+class Settings:
+    """What the suite asks of a factory.  All faults are reported at once.
+
+    `watermark_blocks` stay free at an admission while anything runs.  `reserve` says which blocks an admission
+    asks for: those of its first chunk, of everything known, or of the declared output too; `peak`: those of its first
+    chunk, but it enters only if everybody's declared output will fit at every moment to come.  `chunk_tokens`: most
+    tokens of one request in a step while others could use the rest of the budget; 0 is no such limit.
+
+    `max_overtaken`: under a policy of one queue, whoever saw so many admissions goes next.  `aging_picks`: a client or
+    lane whose oldest request saw so many admissions is preferred by `aging_credit`.  `quantum`: what a round gives a
+    client (drr, dlpm) or the first level a request (mlfq).  `preempt_lower_class`: a waiting request that does not fit
+    may take the place of running ones of a lower class.
+
+    Service is `request_weight` + `input_weight` · prompt + `output_weight` · outputs + `product_weight` · prompt ·
+    outputs + `square_weight` · outputs², times the client's price.  The prompt is charged when it is picked or chunk by
+    chunk; with `charge_prediction` so are the predicted outputs, and the charge is corrected later.
+
+    A cap of 0 is none.  Resident tokens are counted by declared length; whoever is alone may exceed them.
+    """
+
+    blocks: int = 64
+    block_size: int = 16
+    seats: int = 8
+    token_budget: int = 64
+    watermark_blocks: int = 0
+    policy: Policy = "fcfs"
+    victim: Literal["newest", "lowest_priority"] = "newest"
+    at_blocked_head: Literal["break", "skip"] = "break"
+    reserve: Literal["on_demand", "known", "declared", "peak"] = "on_demand"
+    prefix_caching: bool = False
+    chunked_prefill: bool = True
+    chunk_tokens: int = 0
+    overlap_depth: int = 1
+    max_prompt_tokens: int = NO_LIMIT_TOKENS
+    max_output_tokens: int = NO_LIMIT_TOKENS
+    max_model_tokens: int = 2 * NO_LIMIT_TOKENS
+    max_overtaken: int = 0
+    aging_picks: int = 0
+    aging_credit: int = 0
+    quantum: int = 64
+    preempt_lower_class: bool = False
+    adapter_slots: int = 0
+    request_weight: int = 0
+    input_weight: int = 1
+    output_weight: int = 2
+    product_weight: int = 0
+    square_weight: int = 0
+    charge_prompt: Literal["pick", "chunk"] = "pick"
+    charge_prediction: bool = False
+    prices: tuple[tuple[str, int], ...] = field(default=(), converter=_pairs)
+    client_seats: int = 0
+    client_resident_tokens: int = 0
+    client_committed_cost: int = 0
+    resident_tokens: int = 0
+    prefilling_requests: int = 0
+    lanes: tuple[Lane, ...] = field(default=(), converter=_lanes)
+
+    def __attrs_post_init__(self) -> None:
+        if self.policy == "lanes" and not self.lanes:
+            object.__setattr__(self, "lanes", HYBRID)
+        faults = [*_out_of_range(self), *_not_among(self), *_of_prices(self), *_of_lanes(self)]
+        if all(_is_int(getattr(self, name)) for name in _LEAST):
+            faults += _contradictions(self)
+        if faults:
+            raise ValueError("settings: " + "; ".join(faults))
+        _warn_of_equal_promises(self.lanes)
+
+
+def hybrid(**changes: Any) -> Settings:
+    """Lanes with shares, arrival within them, aging, and caps: at most a quarter of the pool for one client, and two
+    prompts in prefill at once.  `changes` are settings."""
+    plain = Settings(policy="lanes", aging_picks=64, aging_credit=4_096, prefilling_requests=2)
+    chosen = evolve(plain, **changes)
+    if "client_resident_tokens" in changes:
+        return chosen
+    return evolve(chosen, client_resident_tokens=max(1, chosen.blocks * chosen.block_size // 4))
+
+
+_LEAST = {
+    "blocks": 1,
+    "block_size": 1,
+    "seats": 1,
+    "token_budget": 1,
+    "watermark_blocks": 0,
+    "chunk_tokens": 0,
+    "overlap_depth": 1,
+    "max_prompt_tokens": 1,
+    "max_output_tokens": 1,
+    "max_model_tokens": 2,
+    "max_overtaken": 0,
+    "aging_picks": 0,
+    "aging_credit": 0,
+    "quantum": 1,
+    "adapter_slots": 0,
+    "request_weight": 0,
+    "input_weight": 0,
+    "output_weight": 0,
+    "product_weight": 0,
+    "square_weight": 0,
+    "client_seats": 0,
+    "client_resident_tokens": 0,
+    "client_committed_cost": 0,
+    "resident_tokens": 0,
+    "prefilling_requests": 0,
+}
+_ALLOWED = {
+    "policy": get_args(Policy),
+    "victim": ("newest", "lowest_priority"),
+    "at_blocked_head": ("break", "skip"),
+    "reserve": ("on_demand", "known", "declared", "peak"),
+    "charge_prompt": ("pick", "chunk"),
+}
+_LEAST_OF_A_LANE = {
+    "share_percent": 1,
+    "maximum_percent": 1,
+    "max_prompt_tokens": 1,
+    "max_output_tokens": 1,
+    "burst": 0,
+    "objective_steps": 0,
+    "load_tokens": 0,
+}
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _too_small(of: object, least: Mapping[str, int], prefix: str = "") -> Iterator[str]:
+    for name, bound in least.items():
+        value = getattr(of, name)
+        if not _is_int(value) or value < bound:
+            yield f"{prefix}{name} is {value!r}, but must be an integer of at least {bound}"
+
+
+def _out_of_range(s: Settings) -> Iterator[str]:
+    yield from _too_small(s, _LEAST)
+    for lane in s.lanes:
+        yield from _too_small(lane, _LEAST_OF_A_LANE, f"lane {lane.name!r}: ")
+
+
+def _not_among(s: Settings) -> Iterator[str]:
+    for name, allowed in _ALLOWED.items():
+        if (value := getattr(s, name)) not in allowed:
+            yield f"{name} is {value!r}, but must be one of {', '.join(allowed)}"
+    for lane in s.lanes:
+        if lane.order not in ("fifo", "vtc"):
+            yield f"lane {lane.name!r}: order is {lane.order!r}, but must be one of fifo, vtc"
+
+
+def _of_prices(s: Settings) -> Iterator[str]:
+    for client, price in s.prices:
+        if not _is_int(price) or price < 1:
+            yield f"the price of client {client!r} is {price!r}, but must be an integer of at least 1"
+    yield from _twice("prices", "client", (client for client, _ in s.prices))
+
+
+def _twice(setting: str, what: str, names: Iterable[str]) -> Iterator[str]:
+    for name, count in Counter(names).items():
+        if count > 1:
+            yield f"{setting} has {what} {name!r} {count} times"
+
+
+def _of_lanes(s: Settings) -> Iterator[str]:
+    yield from _twice("lanes", "lane", (lane.name for lane in s.lanes))
+    shares = [lane.share_percent for lane in s.lanes if _is_int(lane.share_percent)]
+    if sum(shares) > 100:
+        yield f"the shares of the lanes are {' + '.join(map(str, shares))} = {sum(shares)} percent, more than there is"
+    for lane in s.lanes:
+        bounds = lane.share_percent, lane.maximum_percent
+        if all(map(_is_int, bounds)) and not bounds[0] <= bounds[1] <= 100:
+            yield (
+                f"lane {lane.name!r}: maximum_percent is {lane.maximum_percent}, but must be between its"
+                f" share_percent of {lane.share_percent} and 100"
+            )
+    if s.lanes and not any(lane.admits(s.max_prompt_tokens, s.max_output_tokens) for lane in s.lanes):
+        yield (
+            "no lane takes a request of every shape: give the last one no limits, or max_prompt_tokens and"
+            " max_output_tokens that it covers"
+        )
+
+
+def _contradictions(s: Settings) -> Iterator[str]:
+    """Values that are right, each by itself."""
+    if s.watermark_blocks >= s.blocks:
+        yield (
+            f"watermark_blocks is {s.watermark_blocks}, but the pool has {s.blocks} blocks:"
+            " a second request could never be admitted"
+        )
+    if s.lanes and s.policy != "lanes":
+        yield f"lanes are given, but policy is {s.policy!r}: write policy='lanes'"
+    if not s.request_weight + s.input_weight + s.output_weight + s.product_weight + s.square_weight:
+        yield "all weights are 0: no service would ever count"
+    if bool(s.aging_picks) != bool(s.aging_credit):
+        yield (
+            f"aging_picks is {s.aging_picks} and aging_credit {s.aging_credit}: whoever is preferred is preferred by"
+            " something, give both or none"
+        )
+    for name in ("aging_picks", "client_seats", "client_resident_tokens", "client_committed_cost", "prices"):
+        if getattr(s, name) and s.policy not in OF_CLIENTS:
+            yield f"{name} is given, but policy {s.policy!r} has no queues of clients: {', '.join(OF_CLIENTS)} have"
+    if s.max_overtaken and s.policy in OF_CLIENTS:
+        yield f"max_overtaken is given, but policy {s.policy!r} has a queue per client: use aging_picks"
+    if s.client_resident_tokens and 0 < s.resident_tokens < s.client_resident_tokens:
+        yield (
+            f"client_resident_tokens is {s.client_resident_tokens}, but resident_tokens allows all clients together"
+            f" {s.resident_tokens}"
+        )
+    if s.client_seats > s.seats:
+        yield f"client_seats is {s.client_seats}, but there are {s.seats} seats in all"
+
+
+def _warn_of_equal_promises(lanes: tuple[Lane, ...]) -> None:
+    for place, lane in enumerate(lanes):
+        for other in lanes[:place]:
+            if lane.promise == other.promise:
+                says = f"lanes {other.name!r} and {lane.name!r} promise the same: one lane is easier to reason about"
+                warnings.warn(says, stacklevel=4)
