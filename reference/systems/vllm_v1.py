@@ -81,7 +81,7 @@ class VllmV1(Scheduler):
     def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
         self.refuse(settings)
         super().__init__(settings, seed, record=record)
-        self.state = State(settings, BlockPool.of(settings.blocks), POLICIES[settings.policy]())
+        self.state = State(settings, BlockPool.of(settings.blocks), POLICIES[settings.policy](settings))
         self.longest = self.max_model_len(settings)
         self.preemptions = 0
 
