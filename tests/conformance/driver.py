@@ -22,6 +22,7 @@ from .subjects.guard import guarded
 SMALL_POOL_BLOCKS = 256
 SPARSE_OBSERVATIONS = 64
 DOOR = "ADMIT"
+NEVER_ENDS = "LIVE-2"
 
 
 @define(eq=False)
@@ -48,6 +49,7 @@ class Driver:
     keep_messages: bool = True
     observe_every: int = 1
     last_plan: Plan | None = None
+    stuck: bool = False
     _plans: deque[Plan] = Factory(deque)
     _outcomes: deque[Outcome] = Factory(lambda: deque(maxlen=8))
     _calls: int = 0
@@ -105,8 +107,9 @@ class Driver:
             self._observe(op)
 
     def drain(self) -> None:
-        """Steps and results until every request has ended; LIVE-1 and LIVE-2 say when that takes too long."""
-        while not self.over and (self.monitor.live or self._plans):
+        """Steps and results until every request has ended; LIVE-1 and LIVE-2 say when that takes too long, and after
+        LIVE-2 it is given up even where nobody asked about it."""
+        while not (self.over or self.stuck) and (self.monitor.live or self._plans):
             self.do(STEP)
             self.do(COMPLETE)
         if not self.over:
@@ -175,6 +178,7 @@ class Driver:
         if self.keep_messages:
             self.messages.append(message)
         for violation in self.monitor.feed(message):
+            self.stuck |= violation.rule == NEVER_ENDS
             if violation.rule in self.ignored:
                 continue
             rule = registry.rules[violation.rule]
