@@ -130,3 +130,16 @@ class Ledger:
 
     def _commit(self, client: str, amount: int) -> None:
         self.committed[client] = self.committed.get(client, 0) + amount
+
+
+def expected_left(expected: int, declared: int, outputs: int) -> int:
+    """Outputs that a request is expected to need still.  Whoever has as many as were expected is expected to need as
+    many again; nobody gets more than it declared."""
+    while expected <= outputs:
+        expected *= 2
+    return min(expected, declared) - outputs
+
+
+def mlfq_level(service_tokens: int, quantum: int) -> int:
+    """The level of a multi-level feedback queue: level i is for service below `quantum` · 2^i."""
+    return (service_tokens // quantum).bit_length()

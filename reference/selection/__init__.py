@@ -7,21 +7,26 @@ with the least counter is next (`sharing.py`); a policy says what changes the co
 from collections.abc import Callable, Mapping
 
 from ...spec.settings import Settings
+from ..adapters import Adapters
 from ..prefixes import Prefixes
-from .one_queue import WaitingQueue, by_age, by_arrival, by_deadline, by_length, by_priority
+from .one_queue import ORDERS, OneQueue, WaitingQueue, one_queue
 from .sharing import ClientQueues, RoundRobin, Sharing, Vtc
 
-Queue = WaitingQueue | ClientQueues
+Queue = OneQueue | ClientQueues
 
-POLICIES: Mapping[str, Callable[[Settings, Prefixes], Queue]] = {
-    "fcfs": lambda settings, prefixes: WaitingQueue(by_arrival),
-    "priority": lambda settings, prefixes: WaitingQueue(by_priority),
-    "edf": lambda settings, prefixes: WaitingQueue(by_deadline),
-    "sjf": lambda settings, prefixes: WaitingQueue(by_length),
-    "aging": lambda settings, prefixes: WaitingQueue(by_age),
+POLICIES: Mapping[str, Callable[[Settings, Prefixes], ClientQueues]] = {
     "vtc": lambda settings, prefixes: ClientQueues(Vtc()),
     "lcf": lambda settings, prefixes: ClientQueues(Sharing()),
     "round_robin": lambda settings, prefixes: ClientQueues(RoundRobin()),
 }
+"""Policies with a queue per client."""
 
-__all__ = ["POLICIES", "ClientQueues", "Queue", "RoundRobin", "Sharing", "Vtc", "WaitingQueue"]
+
+def new_queue(settings: Settings, prefixes: Prefixes, adapters: Adapters) -> Queue:
+    """The queue of the policy."""
+    if settings.policy in ORDERS:
+        return one_queue(settings, prefixes, adapters)
+    return POLICIES[settings.policy](settings, prefixes)
+
+
+__all__ = ["POLICIES", "ClientQueues", "OneQueue", "Queue", "RoundRobin", "Sharing", "Vtc", "WaitingQueue", "new_queue"]
