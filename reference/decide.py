@@ -5,18 +5,21 @@ from collections import Counter
 from attrs import define
 
 from ..spec.vocabulary import blocks_for
+from .caps import NO_CAP, declared_tokens, prefills_left, tokens_left
 from .job import Job
 from .state import Admission, Decision, State
 
 
 @define
 class Room:
-    """What is left for admissions, and which evictable blocks earlier ones count on."""
+    """What is left for admissions, also of the caps on all, and which evictable blocks earlier ones count on."""
 
     seats: int
     budget: int
     blocks: int
     counted: set[int]
+    tokens: int = NO_CAP
+    prefills: int = NO_CAP
 
 
 class Deciding:
@@ -84,7 +87,8 @@ class Deciding:
     def admit(self, budget: int, blocks: int) -> list[Admission]:
         """From the head of the queue, until somebody does not fit (break) or nobody does (skip)."""
         state = self.state
-        room = Room(state.settings.seats - len(state.running), budget, blocks, set())
+        caps = (left(state.settings, state.running.values()) for left in (tokens_left, prefills_left))
+        room = Room(state.settings.seats - len(state.running), budget, blocks, set(), *caps)
         admissions: list[Admission] = []
         blocked: list[Job] = []
         while room.seats > 0 and room.budget > 0 and room.blocks > 0 and (job := state.queue.pop()):
@@ -103,6 +107,8 @@ class Deciding:
     def fit(self, job: Job, room: Room, *, anything_runs: bool) -> Admission | None:
         """The admission of a job if it fits; test and charge are this one place."""
         settings, pool = self.state.settings, self.state.pool
+        if room.prefills < 1 or (anything_runs and declared_tokens(job) > room.tokens):
+            return None
         cached = self.cached_blocks(job)
         start = len(cached) * settings.block_size
         tokens = min(self.chunk(job, start), room.budget)
@@ -117,6 +123,8 @@ class Deciding:
         room.seats -= 1
         room.budget -= tokens
         room.blocks -= need
+        room.tokens -= declared_tokens(job)
+        room.prefills -= 1
         room.counted |= revived
         return Admission(job, cached, start, tokens, reserved)
 

@@ -21,6 +21,7 @@ from ..spec.vocabulary import (
 )
 from .decide import Deciding
 from .job import ENDED, RUNNING, WAITING, Job
+from .selection.promises import claims_of_sharing, constants_of_sharing
 from .state import Decision, Entry, State
 
 __version__ = "1"
@@ -45,6 +46,7 @@ class Scheduler(Deciding):
             observes="tables",
             ordered=True,
             claims=claims_of(self.state.settings),
+            constants=constants_of_sharing(self.state.settings),
         )
 
     def submit(self, request: Request, now_ns: int) -> Receipt:
@@ -187,6 +189,7 @@ class Scheduler(Deciding):
         job.admission = state.admissions
         job.state = RUNNING
         job.issued = job.computed = cached_tokens
+        job.prefill_end = job.known
         job.indexed_blocks = cached_tokens // state.settings.block_size
         state.running[job.id] = job
         if self.record:
@@ -197,6 +200,7 @@ class Scheduler(Deciding):
         """Positions are scheduled; the last known one is followed by a placeholder for the token to come."""
         start = job.issued
         job.issued = start + tokens
+        self.state.queue.ran(job, job.issued)
         samples = 1 if job.issued == job.known else 0
         job.known += samples
         job.in_flight += samples
@@ -228,6 +232,7 @@ class Scheduler(Deciding):
         job.known -= job.in_flight
         job.issued = job.computed = job.in_flight = 0
         job.was_preempted = True
+        self.state.queue.released(job)
         self.state.queue.push(job)
         if self.record:
             self.state.deltas.append(("preempted", job.id, "recompute", requester.id))
@@ -235,10 +240,13 @@ class Scheduler(Deciding):
     def end(self, job: Job, event: Delta) -> None:
         state = self.state
         self.give_all(job)
-        if job.state == WAITING:
-            state.queue.left(job)
-        state.running.pop(job.id, None)
+        waited = job.state == WAITING
         job.state = ENDED
+        if state.running.pop(job.id, None) is not None:
+            state.queue.released(job)
+        if waited:
+            state.queue.left(job)
+        state.queue.ended(job)
         job.epoch += 1
         del state.jobs[job.id]
         if self.record:
@@ -299,7 +307,6 @@ def claims_of(settings: Settings) -> frozenset[str]:
     claims = {"hard_budget", "hybrid", settings.policy, settings.at_blocked_head, "watermark"}
     claims.add("lowest_priority" if settings.victim == "lowest_priority" else "newest_first")
     if settings.at_blocked_head == "break":
-        claims |= {"fair_share"} if settings.policy == "vtc" else set()
         claims |= {"resume_order"} if settings.policy in ONE_QUEUE else set()
     if settings.reserve != "on_demand":
         claims.add("full_reserve" if settings.reserve == "known" else "declared_reserve")
@@ -307,7 +314,7 @@ def claims_of(settings: Settings) -> frozenset[str]:
         claims.add("prefix_cache")
     if settings.overlap_depth > 1:
         claims.add("overlap")
-    return frozenset(claims)
+    return frozenset(claims | claims_of_sharing(settings))
 
 
 def make(settings: Settings, seed: int) -> Scheduler:

@@ -44,8 +44,17 @@ class WaitingQueue:
         """A job that is still in the heap waits no longer."""
         self.size -= 1
 
+    def ran(self, job: Job, end: int) -> None:
+        """Its positions up to `end` are scheduled."""
+
     def served(self, job: Job) -> None:
         """An output token of it was delivered."""
+
+    def released(self, job: Job) -> None:
+        """It has left the running set."""
+
+    def ended(self, job: Job) -> None:
+        """No more tokens of it will come."""
 
     def counters(self) -> dict[str, int]:
         """What a snapshot shows of clients."""
