@@ -60,7 +60,7 @@ class Vtc(Sharing):
 
     def picked(self, queues: "Members", member: Member) -> None:
         least = queues.least() or member
-        queues.advance(self.mark(min(member.counter, least.counter)))
+        queues.advance(self.mark(least.counter))
 
     def refund(self, queues: "Members", member: Member, amount: int) -> None:
         member.counter = max(member.counter - amount, min(member.counter, queues.virtual_time))
@@ -136,7 +136,7 @@ class Members:
 
     def __attrs_post_init__(self) -> None:
         self.race = Race(self._rank, lambda member: member.queue.size > 0 and not member.held)
-        self.counted = Race(lambda member: (member.counter, 0), lambda member: member.waiting > 0 and not member.held)
+        self.counted = Race(lambda member: (member.counter, 0), lambda member: member.waiting > 0)
 
     # --- what a kind of members says -----------------------------------------------------------------------
 
@@ -216,7 +216,7 @@ class Members:
     # --- members -----------------------------------------------------------------------------------------------
 
     def least(self) -> Member | None:
-        """The least counter among those with waiting requests, but for those who are held."""
+        """The least counter among those with waiting requests, those who are held included."""
         return self.counted.first()
 
     def advance(self, counter: int) -> None:
