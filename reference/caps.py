@@ -9,8 +9,6 @@ from ..spec.settings import Settings
 from ..spec.vocabulary import blocks_alone
 from .job import Job
 
-NO_CAP = 1 << 62
-
 
 @define
 class Usage:
@@ -41,9 +39,9 @@ class Caps:
         if usage is None or not usage.seats:
             return True
         return (
-            _within(s.client_seats, usage.seats + 1)
-            and _within(s.client_resident_tokens, usage.tokens + declared_tokens(job))
-            and _within(s.client_committed_cost, usage.cost + self._cost(job))
+            is_within(s.client_seats, usage.seats + 1)
+            and is_within(s.client_resident_tokens, usage.tokens + declared_tokens(job))
+            and is_within(s.client_committed_cost, usage.cost + self._cost(job))
         )
 
     def lane_may(self, job: Job) -> bool:
@@ -88,23 +86,15 @@ class Caps:
         return blocks_alone(job.request.prompt_tokens, job.request.max_output_tokens, self.settings.block_size)
 
 
-def tokens_left(settings: Settings, running: Iterable[Job]) -> int:
-    """Tokens by declared length that may still come to run."""
-    if not settings.resident_tokens:
-        return NO_CAP
-    return settings.resident_tokens - sum(map(declared_tokens, running))
-
-
-def prefills_left(settings: Settings, running: Iterable[Job]) -> int:
-    """Prompts that may still begin: those in prefill, in this step or not, are in it until it is complete."""
-    if not settings.prefilling_requests:
-        return NO_CAP
-    return settings.prefilling_requests - sum(job.issued < job.prefill_end for job in running)
+def prefilling(running: Iterable[Job]) -> int:
+    """Prompts in prefill, whether they get tokens in this step or not."""
+    return sum(job.issued < job.prefill_end for job in running)
 
 
 def declared_tokens(job: Job) -> int:
     return job.request.prompt_tokens + job.request.max_output_tokens
 
 
-def _within(cap: int, value: int) -> bool:
+def is_within(cap: int, value: int) -> bool:
+    """0 is no cap."""
     return not cap or value <= cap

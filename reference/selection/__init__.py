@@ -7,19 +7,15 @@ one of clients per lane (`lanes.py`), and whoever has the least rank is next; a 
 from collections.abc import Callable, Mapping
 
 from ...spec.settings import Settings
+from ..adapters import Adapters
 from ..prefixes import Prefixes
 from .lanes import shared_by_lanes
-from .one_queue import WaitingQueue, by_age, by_arrival, by_deadline, by_length, by_priority
+from .one_queue import ORDERS, OneQueue, WaitingQueue, one_queue
 from .sharing import ClientQueues, Dlpm, Drr, RoundRobin, SharedQueue, Sharing, Vtc, shared_by_clients
 
-Queue = WaitingQueue | SharedQueue
+Queue = OneQueue | SharedQueue
 
-POLICIES: Mapping[str, Callable[[Settings, Prefixes], Queue]] = {
-    "fcfs": lambda settings, prefixes: WaitingQueue(by_arrival),
-    "priority": lambda settings, prefixes: WaitingQueue(by_priority),
-    "edf": lambda settings, prefixes: WaitingQueue(by_deadline),
-    "sjf": lambda settings, prefixes: WaitingQueue(by_length),
-    "aging": lambda settings, prefixes: WaitingQueue(by_age),
+POLICIES: Mapping[str, Callable[[Settings, Prefixes], SharedQueue]] = {
     "vtc": lambda settings, prefixes: shared_by_clients(settings, Vtc()),
     "lcf": lambda settings, prefixes: shared_by_clients(settings, Sharing()),
     "round_robin": lambda settings, prefixes: shared_by_clients(settings, RoundRobin()),
@@ -27,15 +23,26 @@ POLICIES: Mapping[str, Callable[[Settings, Prefixes], Queue]] = {
     "dlpm": lambda settings, prefixes: shared_by_clients(settings, Dlpm(settings.quantum, prefixes)),
     "lanes": lambda settings, prefixes: shared_by_lanes(settings),
 }
+"""Policies with a queue per client."""
+
+
+def new_queue(settings: Settings, prefixes: Prefixes, adapters: Adapters) -> Queue:
+    """The queue of the policy."""
+    if settings.policy in ORDERS:
+        return one_queue(settings, prefixes, adapters)
+    return POLICIES[settings.policy](settings, prefixes)
+
 
 __all__ = [
     "POLICIES",
     "ClientQueues",
+    "OneQueue",
     "Queue",
     "RoundRobin",
     "SharedQueue",
     "Sharing",
     "Vtc",
     "WaitingQueue",
+    "new_queue",
     "shared_by_clients",
 ]

@@ -306,7 +306,7 @@ class SharedQueue:
         self.members.review(job.request.client)
 
     def ran(self, job: Job, end: int) -> None:
-        """Its positions up to `end` are scheduled."""
+        """Its positions up to `end` are scheduled, or were found in the cache."""
         if self.bill.by_chunk:
             self._charge(job, self.bill.chunk(job, end))
 
