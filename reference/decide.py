@@ -3,9 +3,10 @@
 from collections import Counter
 from collections.abc import Collection
 
-from attrs import Factory, define
+from attrs import Factory, define, field
 
 from ..spec.vocabulary import blocks_for
+from .caps import declared_tokens, is_within, prefilling
 from .classes import CLASSES, has_classes
 from .job import Job
 from .peak import Course, peak_blocks
@@ -26,6 +27,10 @@ class Room:
     victims: list[Job] = Factory(list)
     released: set[int] = Factory(set)
     entering: list[Admission] = Factory(list)
+    resident_tokens: int = field(
+        init=False, default=Factory(lambda self: sum(map(declared_tokens, self.staying)), takes_self=True)
+    )
+    prefilling: int = field(init=False, default=Factory(lambda self: prefilling(self.staying), takes_self=True))
 
     @property
     def is_left(self) -> bool:
@@ -121,6 +126,7 @@ class Deciding:
                 admission, room = self.replace(job, admissions, room)
             if admission is not None:
                 state.queue.picked(job)
+                state.queue.ran(job, admission.start)
                 state.adapters.enter(job)
                 admissions.append(admission)
                 continue
@@ -134,6 +140,8 @@ class Deciding:
     def fit(self, job: Job, room: Room, *, anything_runs: bool) -> Admission | None:
         """The admission of a job if it fits; test and charge are this one place."""
         settings = self.state.settings
+        if not self.caps_allow(job, room, anything_runs=anything_runs):
+            return None
         cached = self.cached_blocks(job)
         start = len(cached) * settings.block_size
         tokens = min(self.chunk(job, start), room.budget)
@@ -147,6 +155,13 @@ class Deciding:
             return None
         self.take(admission, room)
         return admission
+
+    def caps_allow(self, job: Job, room: Room, *, anything_runs: bool) -> bool:
+        """The caps on all who run; tokens do not count for whoever is alone."""
+        settings, tokens = self.state.settings, room.resident_tokens + declared_tokens(job)
+        if not is_within(settings.prefilling_requests, room.prefilling + 1):
+            return False
+        return not anything_runs or is_within(settings.resident_tokens, tokens)
 
     def blocks_of(self, admission: Admission, room: Room) -> int:
         """What it takes of those that are available."""
@@ -163,6 +178,8 @@ class Deciding:
         room.counted |= self.revived(admission, room)
         room.seats -= 1
         room.budget -= admission.tokens
+        room.resident_tokens += declared_tokens(admission.job)
+        room.prefilling += 1
         room.entering.append(admission)
 
     def reserved_tokens(self, job: Job, first: int) -> int:
@@ -221,6 +238,8 @@ class Deciding:
         """Running requests of a lower class than a job that seats or blocks are missing for: from the lowest class on,
         in it the newest first."""
         if not self.has_classes() or self.waits_for_budget(job, room):
+            return []
+        if not self.caps_allow(job, room, anything_runs=bool(room.staying or room.entering)):
             return []
         class_of = CLASSES[self.state.settings.policy](self.state.settings)
         lower = [other for other in room.staying if class_of(job) < class_of(other)]

@@ -22,6 +22,7 @@ from ..spec.vocabulary import (
 from .classes import has_classes
 from .decide import Deciding
 from .job import ENDED, RUNNING, WAITING, Job
+from .selection.promises import claims_of_sharing, constants_of_sharing
 from .state import Decision, Entry, State
 
 __version__ = "1"
@@ -192,6 +193,7 @@ class Scheduler(Deciding):
         job.admission = state.admissions
         job.state = RUNNING
         job.issued = job.computed = cached_tokens
+        job.prefill_end = job.known
         job.indexed_blocks = cached_tokens // state.settings.block_size
         state.running[job.id] = job
         if self.record:
@@ -202,6 +204,7 @@ class Scheduler(Deciding):
         """Positions are scheduled; the last known one is followed by a placeholder for the token to come."""
         start = job.issued
         job.issued = start + tokens
+        self.state.queue.ran(job, job.issued)
         samples = 1 if job.issued == job.known else 0
         job.known += samples
         job.in_flight += samples
@@ -234,6 +237,7 @@ class Scheduler(Deciding):
         job.known -= job.in_flight
         job.issued = job.computed = job.in_flight = 0
         job.was_preempted = True
+        self.state.queue.released(job)
         self.state.queue.push(job)
         if self.record:
             self.state.deltas.append(("preempted", job.id, "recompute", requester.id))
@@ -241,11 +245,14 @@ class Scheduler(Deciding):
     def end(self, job: Job, event: Delta) -> None:
         state = self.state
         self.give_all(job)
-        if job.state == WAITING:
-            state.queue.left(job)
-        state.running.pop(job.id, None)
+        waited = job.state == WAITING
         state.adapters.leave(job)
         job.state = ENDED
+        if state.running.pop(job.id, None) is not None:
+            state.queue.released(job)
+        if waited:
+            state.queue.left(job)
+        state.queue.ended(job)
         job.epoch += 1
         del state.jobs[job.id]
         if self.record:
@@ -313,7 +320,7 @@ def claims_of(settings: Settings) -> frozenset[str]:
         claims.add("adapters")
     if settings.overlap_depth > 1:
         claims.add("overlap")
-    return frozenset(claims)
+    return frozenset(claims | claims_of_sharing(settings))
 
 
 def _of_victims(settings: Settings) -> set[str]:
@@ -332,11 +339,10 @@ def _of_order(settings: Settings) -> set[str]:
         return set()
     if settings.max_overtaken:
         return {"bounded_overtaking"}
-    claims = {"fair_share"} if settings.policy == "vtc" else set()
     keeps_places = settings.policy == "priority" or not has_classes(settings)
     if settings.policy in ONE_QUEUE and keeps_places and not settings.adapter_slots:
-        claims.add("resume_order")
-    return claims
+        return {"resume_order"}
+    return set()
 
 
 def _of_composition(settings: Settings) -> set[str]:
@@ -350,7 +356,9 @@ def _of_composition(settings: Settings) -> set[str]:
 def constants_of(settings: Settings) -> dict[str, int]:
     """Numbers in the claims.  Who leaves out no decode does not prefill alone while one could run."""
     claims = claims_of(settings)
-    constants = {"max_overtaken": settings.max_overtaken} if "bounded_overtaking" in claims else {}
+    constants = constants_of_sharing(settings)
+    if "bounded_overtaking" in claims:
+        constants["max_overtaken"] = settings.max_overtaken
     return constants | {"prefill_only_steps": 0} if "mixes_prefill" in claims else constants
 
 

@@ -47,8 +47,17 @@ class OneQueue:
     def picked(self, job: Job) -> None:
         """It is admitted."""
 
+    def ran(self, job: Job, end: int) -> None:
+        """Its positions up to `end` are scheduled, or were found in the cache."""
+
     def served(self, job: Job) -> None:
         """An output token of it was delivered."""
+
+    def released(self, job: Job) -> None:
+        """It has left the running set."""
+
+    def ended(self, job: Job) -> None:
+        """No more tokens of it will come."""
 
     def counters(self) -> dict[str, int]:
         """What a snapshot shows of clients."""
