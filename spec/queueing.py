@@ -5,7 +5,8 @@ from typing import Literal
 
 from attrs import Factory, define
 
-from .settings import AGING_ARRIVALS, SJF_ARRIVALS
+from .service import Tariff
+from .settings import AGING_ARRIVALS, SJF_ARRIVALS, Settings
 from .tracks import Track
 from .vocabulary import Request
 
@@ -29,7 +30,10 @@ PLACES: Mapping[str, Callable[[Request, int], int]] = {
 }
 """Claim -> what comes before the number of the arrival: one queue for all, in an order that never changes."""
 
-SHARES = ("vtc", "lcf", "round_robin")
+CHANGING = ("srpt", "mlfq")
+"""Claims of one queue for all in which a request that was preempted has another place than before."""
+
+SHARES = ("vtc", "lcf", "round_robin", "drr", "dlpm", "lanes")
 """Claims of a queue per client: of arrival within it, and in no fixed order between them."""
 
 
@@ -130,3 +134,36 @@ class Ledger:
 
     def _commit(self, client: str, amount: int) -> None:
         self.committed[client] = self.committed.get(client, 0) + amount
+
+
+def place_again(settings: Settings, claims: Collection[str], track: Track, outputs: int, place: int) -> int:
+    """The place of a request that begins to wait, with so many outputs; `place` where nothing changes it."""
+    if "srpt" in claims:
+        rank = expected_left(track.expected, track.declared_output, outputs) * SJF_ARRIVALS + track.arrival
+    elif "mlfq" in claims:
+        rank = mlfq_level(service_of(settings, track, outputs), settings.quantum)
+    else:
+        return place
+    return rank * PRIORITY_WEIGHT + track.arrival
+
+
+def service_of(settings: Settings, track: Track, outputs: int) -> int:
+    """What a waiting request has got: its prompt, if it was admitted before, and its outputs."""
+    tariff = Tariff.of(settings)
+    entered = tariff.entry(track.client) + tariff.prompt(track.client, track.prompt_tokens) if track.epoch else 0
+    return entered + tariff.outputs(track.client, track.prompt_tokens, 0, outputs)
+
+
+def expected_left(expected: int, declared: int, outputs: int) -> int:
+    """Output still to come: whoever has more than was expected is expected to have twice as much, and so on."""
+    while outputs >= expected and expected < declared:
+        expected = min(2 * expected, declared)
+    return max(1, expected - outputs)
+
+
+def mlfq_level(service: int, quantum: int) -> int:
+    """The first level whose end is not reached; each ends after twice the service of the one before."""
+    level = 0
+    while service >= quantum << level:
+        level += 1
+    return level

@@ -36,6 +36,13 @@ class TraceRule:
     def on_end(self, m: "Monitor") -> None: ...
 
 
+class LaneCharges(TraceRule):
+    """No rule: counters of lanes follow the charges of clients, after everybody has looked."""
+
+    def on_charge(self, m: "Monitor", track: "Track", amount: int) -> None:
+        m.lane_ledger.charge(track, amount)
+
+
 class Elsewhere:
     """A card whose check stands elsewhere (the shadow, the snapshot, the suite)."""
 
