@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @define(eq=False)
 class Residents:
-    """What runs, by declared length: of each client its seats, tokens and cost, of each lane its blocks; and adapters."""
+    """What runs, by declared length: seats, tokens and cost of clients, blocks of lanes, all tokens; and adapters."""
 
     tariff: Tariff
     block_size: int

@@ -15,7 +15,8 @@ class LaneLedger:
 
     A lane of which nothing waited comes back with at most its burst below the least.  `since`: a number for each time
     that a lane came to wait.  `charged` and `owed`: what a request was charged, and what a running one may still be.
-    `certificate` is U of the trace: the most that a lane was charged, or could still be charged, at a pick, and beside it what was passed over there.
+    `certificate` is U of the trace: the most that a lane was charged, or could still be charged, at a pick, and beside
+    it what was passed over there.
     """
 
     lanes: Mapping[str, Lane]

@@ -31,27 +31,37 @@ def head(heap: list[Entry]) -> Entry | None:
 class Lines:
     """Waiting requests of each lane and client by place, and of each lane the clients by the place of their first.
 
-    `in_order`: the lanes for which the latter is kept.  `clients`: of each lane, how many requests of each client wait.
-    Entries of clients are lower bounds, brought up to date where somebody looks.
+    `in_order`: the lanes for which the latter is kept.  `clients`: of each lane, how many requests of each client wait;
+    `adapters`: how many need which; `lengths`: the longest first.  Entries of clients are lower bounds, brought up to
+    date where somebody looks.
     """
 
     in_order: Collection[str] = ()
     lines: dict[tuple[str, str], Line] = Factory(dict)
     heads: dict[str, list[tuple[int, str]]] = Factory(dict)
     clients: dict[str, Counter[str]] = Factory(dict)
+    adapters: Counter[str | None] = Factory(Counter)
+    lengths: list[tuple[int, int, Track]] = Factory(list)
 
     def enter(self, track: Track) -> None:
         clients = self.clients.setdefault(track.lane, Counter())
         clients[track.client] += 1
         heap = self.lines.setdefault(track.queue, {}).setdefault(track.adapter, [])
         heapq.heappush(heap, (track.place, track.began, track))
+        heapq.heappush(self.lengths, (-track.limit_tokens, track.began, track))
+        self.adapters[track.adapter] += 1
+        if len(self.lengths) > 2 * self.adapters.total() + 64:
+            self.lengths[:] = sorted(filter(stands, self.lengths))
         if len(heap) > 2 * clients[track.client] + 64:
             heap[:] = sorted(filter(stands, heap))
         if track.lane in self.in_order and (clients[track.client] == 1 or heap[0][2] is track):
             heapq.heappush(self.heads.setdefault(track.lane, []), (track.place, track.client))
 
     def leave(self, track: Track) -> None:
-        clients = self.clients.get(track.lane, Counter())
+        self.adapters[track.adapter] -= 1
+        if not self.adapters[track.adapter]:
+            del self.adapters[track.adapter]
+        clients = self.clients[track.lane]
         clients[track.client] -= 1
         if clients[track.client] <= 0:
             del clients[track.client]
@@ -67,6 +77,15 @@ class Lines:
                 entry = head(heap)
                 if entry is not None:
                     yield entry
+
+    def longest(self) -> Track | None:
+        """Who declares most of all that wait."""
+        entry = head(self.lengths)
+        return entry[2] if entry is not None else None
+
+    def needs_other(self, usable: Collection[str | None]) -> bool:
+        """Whether anybody who waits needs an adapter that is not among these."""
+        return len(self.adapters) > sum(adapter in self.adapters for adapter in usable)
 
     def first_of_lane(self, lane: str, first: Callable[[str], Entry | None]) -> Entry | None:
         """The least of what `first` says of clients, None where one is passed over; asked in order of their places,
