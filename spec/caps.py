@@ -124,29 +124,44 @@ def held_by_peak(m: "Monitor") -> bool:
 
 
 def held_by_cap(m: "Monitor", track: "Track") -> bool:
-    """A declared cap, of its client, its lane or all together, or an adapter keeps it from being admitted."""
+    """A declared cap, of its client, its lane or all together, or an adapter keeps it from being admitted.  Whoever
+    stands before it in the line of its client, or is the first of another one in its lane, may be the one that is
+    held."""
     return (
         held_by_client(m, track)
-        or held_by_lane(m, track)
         or held_by_tokens(m, track)
         or lacks_adapter(m, track)
         or held_by_prefill(m)
         or held_by_peak(m)
+        or is_passed_over(m, *track.queue)
+        or held_by_lane(m, track)
+        or is_full(m, track.lane)
     )
 
 
 def is_passed_over(m: "Monitor", lane: str, client: str) -> bool:
     """A client's first request in a lane is held by a cap, or all of them need adapters that are not to be had."""
-    entry = min(m.lines.first((lane, client), usable_adapters(m)), default=None)
-    if entry is None:
-        return True
-    track = entry[2]
-    return held_by_client(m, track) or held_by_lane(m, track) or held_by_tokens(m, track)
+    first = _first(m, lane, client)
+    return first is None or held_by_client(m, first) or held_by_lane(m, first) or held_by_tokens(m, first)
+
+
+def is_full(m: "Monitor", lane: str) -> bool:
+    """The first of some client does not fit under the lane's maximum; if it is the lane's first, the lane is held."""
+    settings = m.lanes.get(lane)
+    if settings is None or settings.maximum_percent == 100:
+        return False
+    firsts = (_first(m, lane, client) for client in m.lines.clients.get(lane, ()))
+    return any(first is not None and held_by_lane(m, first) for first in firsts)
 
 
 def is_held(m: "Monitor", lane: str) -> bool:
     """Every client that waits in the lane is passed over.  Those that are have requests running, or need an adapter."""
-    return all(is_passed_over(m, lane, client) for client in m.lines.clients.get(lane, ()))
+    return is_full(m, lane) or all(is_passed_over(m, lane, client) for client in m.lines.clients.get(lane, ()))
+
+
+def _first(m: "Monitor", lane: str, client: str) -> "Track | None":
+    entry = min(m.lines.first((lane, client), usable_adapters(m)), default=None)
+    return None if entry is None else entry[2]
 
 
 def held_lanes(m: "Monitor", picked: "Track | None" = None) -> set[str]:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 
 from attrs import Factory, define
 
-from .service import lane_prices
+from .service import Tariff, lane_prices
 from .settings import Lane, Settings
 from .tracks import Track
 
@@ -13,12 +13,14 @@ from .tracks import Track
 class LaneLedger:
     """Counters of lanes, like those of clients in the ledger: service times the lane's price, the inverse of its share.
 
-    A lane of which nothing waited comes back with at most its burst below the least.  `since`: a number for each time
-    that a lane came to wait.  `charged` and `owed`: what a request was charged, and what a running one may still be.
-    `certificate` is U of the trace: the most that a lane was charged, or could still be charged, at a pick, and beside
-    it what was passed over there.
+    `virtual_time` is the largest that the least counter of lanes that wait ever was, at a pick or a return.  A lane of
+    which nothing waited comes back with at most its burst below it.  `since`: a number for each time that a lane came
+    to wait.  `charged` and `owed`: what a request was charged, and what a running one may still be.  `certificate` is U
+    of the trace: the most that a lane was charged, or could still be charged, at a pick, and beside it what was passed
+    over there.
     """
 
+    tariff: Tariff
     lanes: Mapping[str, Lane]
     prices: Mapping[str, int]
     counters: dict[str, int] = Factory(dict)
@@ -29,18 +31,19 @@ class LaneLedger:
     owed_by_lane: dict[str, int] = Factory(dict)
     last_left: str | None = None
     entered: int = 0
+    virtual_time: int = 0
     certificate: int = 0
 
     @classmethod
     def of(cls, settings: Settings) -> "LaneLedger":
         lanes = {lane.name: lane for lane in settings.lanes}
         prices = lane_prices(settings) if lanes else {}
-        return cls(lanes, prices, dict.fromkeys(lanes, 0), owed_by_lane=dict.fromkeys(lanes, 0))
+        nothing = dict.fromkeys(lanes, 0)
+        return cls(Tariff.of(settings), lanes, prices, counters=nothing, owed_by_lane=dict(nothing))
 
     @property
-    def whole(self) -> int:
-        """Price times share, the same for every lane."""
-        return next(self.prices[name] * lane.share_percent for name, lane in self.lanes.items())
+    def shares(self) -> int:
+        return sum(lane.share_percent for lane in self.lanes.values())
 
     def burst(self, lane: str) -> int:
         return self.lanes[lane].burst * self.prices[lane]
@@ -74,31 +77,44 @@ class LaneLedger:
     def pick(self, track: Track, cost: int, held: Collection[str]) -> None:
         """A request enters that costs so much in all.  Lanes that were `held` are passed over by right, and U is larger
         by as much."""
-        lane = track.lane
-        least, ready = self.least(), self.least(held)
+        lane, least, ready = track.lane, self.least(), self.least(held)
         passed_over = ready - least if least is not None and ready is not None else 0
+        if least is not None:
+            self.virtual_time = max(self.virtual_time, least)
         self._owe(track, cost - self.charged.get(track.id, 0))
         self.certificate = max(self.certificate, self.owed_by_lane[lane] * self.prices[lane] + passed_over)
 
-    def charge(self, track: Track, amount: int) -> None:
+    def charge(self, track: Track, amount: int) -> int:
+        """A charge, and what it is per share."""
         weighted = amount * self.prices[track.lane]
         self.counters[track.lane] += weighted
         self.charged[track.id] = self.charged.get(track.id, 0) + amount
         if track.waits:  # it was under way when its request was preempted
-            self.certificate += max(0, weighted)
+            self.certificate += weighted
         else:
             self._owe(track, -amount)
+        return weighted
 
-    def end(self, track: Track) -> None:
+    def end(self, track: Track) -> int:
+        """A request ends; what its lane gets back, per share, for outputs that were predicted and not generated.  A
+        refund is no credit: it never takes a counter below the virtual time."""
         self._settle(track)
         self.charged.pop(track.id, None)
+        if track.paid_outputs <= track.outputs:
+            return 0
+        due = self.tariff.outputs(track.client, track.prompt_tokens, track.outputs, track.paid_outputs)
+        counter = self.counters[track.lane]
+        least = min(counter, self.virtual_time)
+        self.counters[track.lane] = max(counter - due * self.prices[track.lane], least)
+        return counter - self.counters[track.lane]
 
     def _lift(self, lane: str) -> None:
         least = self.least()
         if least is None and self.last_left is not None:
             least = self.counters[self.last_left]
         if least is not None:
-            self.counters[lane] = max(self.counters[lane], least - self.burst(lane))
+            self.virtual_time = max(self.virtual_time, least)
+        self.counters[lane] = max(self.counters[lane], self.virtual_time - self.burst(lane))
 
     def _owe(self, track: Track, amount: int) -> None:
         if amount > 0 or track.id in self.owed:

@@ -20,10 +20,11 @@ from .caps import Residents, held_lanes
 from .compiled import Program, World, compile_program, state_reads, without
 from .content import BadRead, ContentShadow
 from .lane_ledger import LaneLedger
+from .ledger import Ledger
 from .lines import Lines
 from .printed import printed
 from .protocol import ProtocolError
-from .queueing import PRIORITY_WEIGHT, Ledger, place_again, place_of
+from .queueing import PRIORITY_WEIGHT, level_of, place_again, place_of
 from .registry import Binding, Conjunct
 from .relation import CANCELLED, EXPIRED, FAILED, FINISHED, PHASES, WAITING, registry
 from .rules.base import LaneCharges, TraceRule
@@ -53,6 +54,9 @@ assert rules  # importing them fills the registry
 
 MOST_VIOLATIONS = 1_000
 """The latest are kept: a SHOULD may break at every step of a long trace."""
+
+NEED_A_LEDGER = ("vtc", "fair_share", "drr", "dlpm", "committed_cap")
+"""Claims that are judged by what each client has got."""
 
 _HOOKS = [name for name in vars(TraceRule) if name.startswith("on_")]
 _ENDS = {"finished": FINISHED, "failed": FAILED, "cancelled": CANCELLED, "expired": EXPIRED}
@@ -135,9 +139,9 @@ class Monitor:
         self._pledges: deque[tuple[int, str, int, int]] = deque()
         self._found: list[Violation] = []
         self._reads: dict[str, Any] = {}
-        self.ledger = Ledger()
+        self.ledger = Ledger.of(header.settings, header.capabilities)
         self.keeps_lanes = bool(self.settings.lanes) and any(map(self.claims, ("lanes", "shares", "burst")))
-        self.keeps_ledger = self.claims("vtc") or self.claims("fair_share") or self.keeps_lanes
+        self.keeps_ledger = any(map(self.claims, NEED_A_LEDGER)) or self.keeps_lanes
         self.lanes = {lane.name: lane for lane in self.settings.lanes}
         self.lane_ledger = LaneLedger.of(self.settings)
         self.residents = Residents.of(self.settings)
@@ -228,6 +232,13 @@ class Monitor:
         """Preempted requests whose results are still under way, and others that left."""
         return {track for flight in self.in_flight.values() for track in flight.departed if track in flight.tracks}
 
+    def charge_lane(self, track: Track, amount: int) -> None:
+        self._tell("on_lane_charge", track.lane, self.lane_ledger.charge(track, amount))
+
+    def class_of(self, track: Track) -> int:
+        """The class of a request; smaller is better."""
+        return level_of(track, self.settings.quantum) if self.claims("mlfq") else track.priority
+
     def is_promoted(self, track: Track) -> bool:
         """It has seen as many admissions as the subject lets pass it: it may go next, whatever its place."""
         most = self.capabilities.constant("max_overtaken")
@@ -271,10 +282,10 @@ class Monitor:
         return lane_of(self.settings, request).name if self.settings.lanes else ""
 
     def _begins_to_wait(self, track: Track) -> None:
-        record, claims = self.world.RequestId[track.id], self.capabilities.claims
+        place, claims = self.world.RequestId[track.id].place, self.capabilities.claims
         self._spells += 1
         track.waits, track.began = True, self._spells
-        track.place = place_again(self.settings, claims, track, record.outputs, record.place)
+        track.place = place_again(claims, track, self.settings.quantum, place)
         self.lines.enter(track)
         self.residents.leave(track)
         if self.claims("bounded_overtaking"):
@@ -336,6 +347,8 @@ class Monitor:
         if tracks:
             self._fire_many("Serve", plan.request, plan.start, plan.tokens, plan.samples)
             self.in_flight[plan.step] = InFlight(plan.step, plan.request, tracks, plan.start, plan.tokens, plan.samples)
+            if self.keeps_ledger and self.ledger.charges_chunks:
+                self._charge_chunks(tracks, plan)
             if self.shows_tables:
                 self._check_writes(tracks, plan)
         self.last_step = max(self.last_step, plan.step)
@@ -495,7 +508,7 @@ class Monitor:
             self._waits_no_longer(track, admitted=True)
         self.residents.enter(track)
         if self.keeps_ledger:
-            charge = self.ledger.pick(track, self._left_tokens(track), self.held_back(track))
+            charge = self.ledger.pick(track, delta[2], self.held_back(track))
             self._tell("on_charge", track, charge)
 
     def _preempted(self, track: Track, delta: Delta) -> None:
@@ -509,7 +522,7 @@ class Monitor:
         if self.view is not None:
             self.view.victims.append(victim)
         if self.keeps_ledger:
-            self.ledger.enter(track, preempted=True, left_tokens=self._left_tokens(track))
+            self.ledger.enter(track, preempted=True)
         if not track.waits:
             self._begins_to_wait(track)
         self._tell("on_wait", track)
@@ -525,7 +538,9 @@ class Monitor:
         self.live -= 1
         self.waiting -= was_waiting
         if self.keeps_ledger:
-            self.ledger.end(track, self._left_tokens(track))
+            refund = self.ledger.end(track)
+            if refund:
+                self._tell("on_charge", track, -refund)
         self._leaves(track)
         self._tell("on_ended", track)
         self._retire(track)
@@ -536,8 +551,8 @@ class Monitor:
         if track.waits:
             track.waits = False
             self._waits_no_longer(track, admitted=False)
-        if self.keeps_lanes:
-            self.lane_ledger.end(track)
+        if self.keeps_lanes and (refund := self.lane_ledger.end(track)):
+            self._tell("on_lane_charge", track.lane, -refund)
 
     def _delivered(self, requests: Sequence[str], tokens: Sequence[int]) -> None:
         tracks = self._tracks_of(requests)
@@ -552,13 +567,12 @@ class Monitor:
             track.tokens.append(token)  # type: ignore[union-attr]
         if self.keeps_ledger:
             for track in tracks:
-                self.ledger.serve(track)  # type: ignore[arg-type]
-                self._tell("on_charge", track, 2)
+                self._tell("on_charge", track, self.ledger.serve(track))  # type: ignore[arg-type]
 
-    def _left_tokens(self, track: Track) -> int:
-        """Output that it declared and has not got."""
-        record = self.world.RequestId[track.id]
-        return int(record.output_limit - record.outputs)
+    def _charge_chunks(self, tracks: Sequence[Track], plan: Plan) -> None:
+        for track, start, tokens in zip(tracks, plan.start, plan.tokens, strict=True):
+            if track.paid_tokens < track.prompt_tokens:
+                self._tell("on_charge", track, self.ledger.compute(track, start + tokens))
 
     def _tell(self, hook: str, *facts: Any) -> None:
         for rule in self._listeners[hook]:

@@ -58,7 +58,7 @@ class FirstInFirstOut(TraceRule):
         """Its results are under way, or it has just made place for somebody of a better class."""
         if not track.epoch:
             return False
-        victims = m.view.victims if m.view is not None and m.claims("class_preemption") else ()
+        victims = m.view.victims if m.view is not None and m.settings.preempt_lower_class else ()
         return has_stray(m, track) or any(victim.track is track for victim in victims)
 
 

@@ -309,7 +309,7 @@ class NoPriorityInversion(PastAdapters):
     def _worse(m: "Monitor", view: "StepView", track: "Track") -> set[str]:
         """Who ran before the step and is of a strictly worse class."""
         fresh = {admitted.id for admitted in view.admitted}
-        return {r for r in m.world.running if r not in fresh and m.tracks[r].priority > track.priority}
+        return {r for r in m.world.running if r not in fresh and m.class_of(m.tracks[r]) > m.class_of(track)}
 
 
 def _held_by_alone(m: "Monitor", requests: set[str]) -> int:

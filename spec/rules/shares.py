@@ -62,12 +62,12 @@ class OfLanes(TraceRule):
 
 @define
 class Deficit:
-    """A lane that waits: service of all since then, its own, and the least that it has been behind its share."""
+    """A lane that waits: what it is behind its share of all service since then, and the least that was."""
 
     since: tuple[int, int]
-    all: int = 0
-    own: int = 0
+    behind: int = 0
     least: int = 0
+    served: int = 0
 
 
 @monitor("LANE-1", claims=("shares",))
@@ -76,42 +76,34 @@ class ALaneGetsItsShare(OfLanes):
     less a constant: U of the trace, as in FAIR-8, and what bursts and aging allow. It does not wait while declared caps
     hold all that wait in it.
 
-    Why: under strict priority the lower classes starve (https://github.com/kubernetes-sigs/gateway-api-inference-extension/issues/1861);
-    the bound is that of weighted fair sharing (Sheng et al., OSDI 2024, Theorem 4.9, https://arxiv.org/abs/2401.00588).
+    Why: under strict priority the lower classes starve
+    (https://github.com/kubernetes-sigs/gateway-api-inference-extension/issues/1861); the bound is that of weighted fair
+    sharing (Sheng et al., OSDI 2024, Theorem 4.9, https://arxiv.org/abs/2401.00588).
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.deficits: dict[str, Deficit] = {}
 
-    def on_charge(self, m: "Monitor", track: "Track", amount: int) -> None:
-        if not m.keeps_lanes:
-            return
-        waiting = self.waiting.look(m)
-        for lane, since in waiting.items():
+    def on_lane_charge(self, m: "Monitor", served: str, amount: int) -> None:
+        """No lane g comes further ahead of f than w_g - w_f <= 3(U + slack), w the service per share (FAIR-9); times
+        s_g and summed over g: sum of s_g·w_g - S·w_f <= (S - s_f)·3(U + slack), for the sum S of all shares."""
+        ledger: LaneLedger = m.lane_ledger
+        for lane, since in self.waiting.look(m).items():
             deficit = self.deficits.get(lane)
             if deficit is None or deficit.since != since:
                 deficit = self.deficits[lane] = Deficit(since)
-            deficit.all += amount
-            deficit.own += amount if lane == track.lane else 0
-            self._judge(m, lane, deficit)
-
-    def _judge(self, m: "Monitor", lane: str, deficit: Deficit) -> None:
-        """No other g comes further ahead of f than W_g/s_g - W_f/s_f <= 3(U + slack)/L with L = price · share (FAIR-9);
-        times s_g and summed over g: s_f·T - S·W_f <= s_f·(S - s_f)·3(U + slack)/L, S the sum of shares."""
-        ledger = m.lane_ledger
-        share = ledger.lanes[lane].share_percent
-        shares = sum(other.share_percent for other in ledger.lanes.values())
-        behind = share * deficit.all - shares * deficit.own
-        deficit.least = min(deficit.least, behind)
-        if deficit.all * ledger.prices[lane] > 4 * ledger.certificate:
-            m.count("LANE-1")
-        bound = share * (shares - share) * 3 * self.unit(m)
-        if (behind - deficit.least) * ledger.whole > bound:
-            says = "a lane that waits gets its share of all service, less a constant"
-            owed = behind - deficit.least
-            m.fail("LANE-1", "share", says, lane=lane, behind=owed * ledger.whole, bound=bound, got=deficit.own)
-            del self.deficits[lane]
+            deficit.behind += amount * ledger.lanes[served].share_percent
+            deficit.behind -= amount * ledger.shares if lane == served else 0
+            deficit.least = min(deficit.least, deficit.behind)
+            deficit.served += amount
+            if deficit.served > 4 * ledger.certificate:
+                m.count("LANE-1")
+            bound = (ledger.shares - ledger.lanes[lane].share_percent) * 3 * self.unit(m)
+            if (behind := deficit.behind - deficit.least) > bound:
+                says = "a lane that waits gets its share of all service, less a constant"
+                m.fail("LANE-1", "share", says, lane=lane, served=served, behind=behind, bound=bound)
+                del self.deficits[lane]
 
 
 @monitor("LANE-2", needs="tables", claims=("borrowing",))
@@ -193,19 +185,16 @@ class AReturnIsBounded(OfLanes):
         if m.keeps_lanes and m.lane_ledger.waiting.get(track.lane) == 1 and not track.epoch:
             self.returns[track.lane] = Return(m.lane_ledger.since[track.lane])
 
-    def on_charge(self, m: "Monitor", track: "Track", amount: int) -> None:
-        if not m.keeps_lanes:
-            return
+    def on_lane_charge(self, m: "Monitor", served: str, amount: int) -> None:
         waiting = self.waiting.look(m)
-        weighted = amount * m.lane_ledger.prices[track.lane]
         for lane, back in self.returns.items():
-            if lane == track.lane:
-                self._goes_ahead(m, lane, back, waiting, weighted)
-            elif track.lane in waiting:
-                race = self._race(back, track.lane, waiting[track.lane])
-                race.other += weighted
+            if lane == served:
+                self._goes_ahead(m, lane, back, waiting, amount)
+            elif served in waiting:
+                race = self._race(back, served, waiting[served])
+                race.other += amount
                 if not back.admitted and lane in waiting:
-                    self._waits(m, lane, track.lane, race)
+                    self._waits(m, lane, served, race)
 
     @staticmethod
     def _race(back: Return, other: str, since: tuple[int, int]) -> Race:
@@ -215,13 +204,13 @@ class AReturnIsBounded(OfLanes):
         return race
 
     def _goes_ahead(
-        self, m: "Monitor", lane: str, back: Return, waiting: dict[str, tuple[int, int]], weighted: int
+        self, m: "Monitor", lane: str, back: Return, waiting: dict[str, tuple[int, int]], amount: int
     ) -> None:
         for other, since in waiting.items():
             if other == lane:
                 continue
             race = self._race(back, other, since)
-            race.own += weighted
+            race.own += amount
             m.count("LANE-3")
             ahead, bound = race.own - race.other, m.lane_ledger.burst(lane) + 2 * self.unit(m)
             if ahead > bound:

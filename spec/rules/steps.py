@@ -62,6 +62,10 @@ def _starving_blocks(m: "Monitor", view: "StepView") -> int:
     return sum(max(0, blocks) for blocks in wanted)
 
 
+def _asks_for_classes(m: "Monitor") -> bool:
+    return m.settings.preempt_lower_class or m.claims("class_preemption")
+
+
 @monitor("PRE-1", needs="tables", bugs=("B24",))
 class OnlyWhenMemoryIsShort(TraceRule):
     """Preemption happens only when something that must run cannot get memory, or a declared priority rule asks for it.
@@ -91,8 +95,8 @@ class OnlyWhenMemoryIsShort(TraceRule):
 
 @monitor("PRE-4", needs="tables", bugs=("B23",))
 class AdmissionPreemptsNobody(TraceRule):
-    """Admission of a waiting request preempts nobody; with `class_preemption`, nobody but running requests of a class
-    that is strictly lower than that of the admitted.
+    """Admission of a waiting request preempts nobody; where the settings ask for it, or `class_preemption` is claimed,
+    nobody but running requests of a class that is strictly lower than that of the admitted.
 
     Why: sharing the allocation path of running requests, admission evicted them, and the run became orders of magnitude
     slower (Dynamo, https://github.com/ai-dynamo/dynamo/issues/9718).
@@ -117,7 +121,7 @@ class AdmissionPreemptsNobody(TraceRule):
     @staticmethod
     def _is_no_resident(m: "Monitor", view: "StepView", requester: "Track") -> bool:
         """It waits; or it was admitted in the step, by one who says that it may take the place of others."""
-        if m.claims("class_preemption") and requester in view.admitted:
+        if _asks_for_classes(m) and requester in view.admitted:
             return True
         return record(m, requester.id).phase == WAITING and requester not in {v.track for v in view.victims}
 
@@ -132,7 +136,7 @@ class AdmissionPreemptsNobody(TraceRule):
 
     @staticmethod
     def _gives_way(m: "Monitor", victim: "Victim", admitted: "Track") -> bool:
-        return m.claims("class_preemption") and admitted.priority < victim.track.priority
+        return _asks_for_classes(m) and m.class_of(admitted) < m.class_of(victim.track)
 
 
 @monitor("PRE-5", claims=("newest_first",))
