@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from attrs import Factory, define
 
 from ..spec.vocabulary import Delta, Settings
+from .adapters import Adapters
 from .job import ENDED, Job
 from .pool import Pool
-from .selection import POLICIES, Queue
+from .prefixes import Prefixes
+from .selection import Queue, new_queue
 
 
 @define(eq=False)
@@ -23,14 +25,15 @@ class Entry:
 
 @define(eq=False)
 class Admission:
-    """Who enters, with which cached blocks, from which position, how many tokens in this step, and how many positions
-    it reserves blocks for."""
+    """Who enters, with which cached blocks, from which position, how many tokens in this step, how many positions it
+    reserves blocks for, and whose place it takes."""
 
     job: Job
     cached_blocks: list[int]
     start: int
     tokens: int
     reserved_tokens: int
+    victims: list[Job] = Factory(list)
 
 
 @define(eq=False)
@@ -48,6 +51,8 @@ class Decision:
 class State:
     settings: Settings
     pool: Pool
+    prefixes: Prefixes
+    adapters: Adapters
     queue: Queue
     jobs: dict[str, Job] = Factory(dict)
     running: dict[str, Job] = Factory(dict)
@@ -59,8 +64,11 @@ class State:
     admissions: int = 0
 
     @classmethod
-    def of(cls, settings: Settings) -> "State":
-        return cls(settings, Pool.of(settings.blocks), POLICIES[settings.policy](settings))
+    def of(cls, settings: Settings, pool: Pool | None = None) -> "State":
+        pool = pool or Pool.of(settings.blocks)
+        prefixes = Prefixes(settings, pool)
+        adapters = Adapters(settings.adapter_slots)
+        return cls(settings, pool, prefixes, adapters, new_queue(settings, prefixes, adapters))
 
     def live(self) -> Iterator[Job]:
         return (job for job in self.jobs.values() if job.state != ENDED)

@@ -32,3 +32,16 @@ SHARES = ("vtc", "lcf", "round_robin")
 def place_of(claims: Collection[str], request: Request, arrival: int) -> int:
     rank = next((rank(request, arrival) for claim, rank in PLACES.items() if claim in claims), 0)
     return rank * PRIORITY_WEIGHT + arrival
+
+
+def expected_left(expected: int, declared: int, outputs: int) -> int:
+    """Outputs that a request is expected to need still.  Whoever has as many as were expected is expected to need as
+    many again; nobody gets more than it declared."""
+    while expected <= outputs:
+        expected *= 2
+    return min(expected, declared) - outputs
+
+
+def mlfq_level(service_tokens: int, quantum: int) -> int:
+    """The level of a multi-level feedback queue: level i is for service below `quantum` · 2^i."""
+    return (service_tokens // quantum).bit_length()
