@@ -266,15 +266,16 @@ def _not_among(of: object, known: Mapping[str, tuple[object, ...]], prefix: str 
 
 
 def _of_prices(s: Settings) -> Iterator[str]:
-    if _pairs(s.prices) is s.prices and not isinstance(s.prices, tuple):
-        yield f"prices is {s.prices!r}, but must be a mapping from client to price"
+    prices: Any = s.prices
+    if not isinstance(prices, tuple) or not all(isinstance(pair, tuple) for pair in prices):
+        yield f"prices is {prices!r}, but must be a mapping from client to price"
         return
-    for client, price in s.prices:
+    for client, price in prices:
         if not isinstance(client, str):
             yield f"prices has client {client!r}, but a client is a string"
         if not _is_int(price) or price < 1:
             yield f"the price of client {client!r} is {price!r}, but must be an integer of at least 1"
-    yield from _twice("prices", "client", (client for client, _ in s.prices))
+    yield from _twice("prices", "client", (client for client, _ in prices))
 
 
 def _twice(setting: str, what: str, names: Iterable[str]) -> Iterator[str]:

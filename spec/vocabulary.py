@@ -13,6 +13,9 @@ from attrs import Factory, asdict, field, frozen
 from .settings import HYBRID as HYBRID
 from .settings import NO_LIMIT_TOKENS as NO_LIMIT_TOKENS
 from .settings import OF_CLIENTS as OF_CLIENTS
+from .settings import OF_QUANTA as OF_QUANTA
+from .settings import OF_SERVICE as OF_SERVICE
+from .settings import WEIGHTS as WEIGHTS
 from .settings import Lane as Lane
 from .settings import Policy as Policy
 from .settings import Settings as Settings

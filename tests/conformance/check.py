@@ -26,7 +26,7 @@ from .machine import search
 from .negotiate import negotiated
 from .replaying import SETTINGS, Replayed, StepTime, replay_workload
 from .scenarios import scenarios
-from .script import Script, with_setting
+from .script import Script, with_settings
 from .shrink import Shrinker, Target, script_size
 from .walks import walk
 
@@ -220,8 +220,7 @@ class Check:
         return self.findings
 
     def start(self, settings: Settings) -> Driver:
-        for name, value in self.pinned.items():
-            settings = with_setting(settings, name, value)
+        settings = with_settings(settings, self.pinned)
         return Driver.start(
             self.factory, settings, self.seed, name=self.name, ignored=all_but(self.only), timeout_s=self.timeout_s
         )
