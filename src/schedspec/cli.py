@@ -116,12 +116,10 @@ def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
 
 
 def _pinned(texts: Iterable[str]) -> dict[str, Any]:
-    """Settings of the command line.  Raises ValueError with one sentence, also if they contradict each other."""
+    """Settings of the command line.  Raises ValueError with one sentence."""
     from .conformance.script import read_setting
 
-    pinned: dict[str, Any] = dict(read_setting(text) for text in texts)
-    Settings(**pinned)
-    return pinned
+    return dict(read_setting(text) for text in texts)
 
 
 def _new_check(subject: str, options: Mapping[str, Any]) -> Any:
@@ -129,6 +127,8 @@ def _new_check(subject: str, options: Mapping[str, Any]) -> Any:
     from .conformance.replaying import StepTime
 
     depth = soak(options["seconds"]) if options["depth"] == "soak" else DEPTHS[options["depth"]]
+    pinned = _pinned(options["settings"])
+    Settings(**pinned)  # do they contradict each other?
     wall_s = options["workload_s"] or (None if options["workload"] else depth.workload_s)
     return Check(
         name=subject,
@@ -140,7 +140,7 @@ def _new_check(subject: str, options: Mapping[str, Any]) -> Any:
         step_time=StepTime(fixed_ns=options["step_ns"], per_token_ns=options["token_ns"]),
         rerun=[sys.executable, "-m", "schedspec", "rerun", subject],
         only=_known_rules(options["rules"]),
-        pinned=_pinned(options["settings"]),
+        pinned=pinned,
         timeout_s=options["timeout_s"],
     )
 
