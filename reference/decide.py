@@ -127,16 +127,7 @@ class Deciding:
         return job.known if self.state.settings.reserve == "known" else first
 
     def cached_blocks(self, job: Job) -> list[int]:
-        """Blocks of the longest cached prefix, short of the last token, which must be computed to be sampled from."""
-        if not self.state.settings.prefix_caching:
-            return []
-        return self.state.pool.find(self.keys_of(job, (job.known - 1) // self.state.settings.block_size))
+        return self.state.prefixes.cached_blocks(job)
 
     def keys_of(self, job: Job, blocks: int) -> list[int]:
-        """Keys of its first blocks: a chain, so that equal keys mean equal prefixes."""
-        size = self.state.settings.block_size
-        while len(job.keys) < blocks:
-            at = len(job.keys) * size
-            parent = job.keys[-1] if job.keys else 0
-            job.keys.append(hash((parent, *job.tokens[at : at + size])))
-        return job.keys[:blocks]
+        return self.state.prefixes.keys_of(job, blocks)

@@ -7,6 +7,7 @@ from attrs import Factory, define
 from ..spec.vocabulary import Delta, Settings
 from .job import ENDED, Job
 from .pool import Pool
+from .prefixes import Prefixes
 from .selection import POLICIES, Queue
 
 
@@ -48,6 +49,7 @@ class Decision:
 class State:
     settings: Settings
     pool: Pool
+    prefixes: Prefixes
     queue: Queue
     jobs: dict[str, Job] = Factory(dict)
     running: dict[str, Job] = Factory(dict)
@@ -59,8 +61,10 @@ class State:
     admissions: int = 0
 
     @classmethod
-    def of(cls, settings: Settings) -> "State":
-        return cls(settings, Pool.of(settings.blocks), POLICIES[settings.policy](settings))
+    def of(cls, settings: Settings, pool: Pool | None = None) -> "State":
+        pool = pool or Pool.of(settings.blocks)
+        prefixes = Prefixes(settings, pool)
+        return cls(settings, pool, prefixes, POLICIES[settings.policy](settings, prefixes))
 
     def live(self) -> Iterator[Job]:
         return (job for job in self.jobs.values() if job.state != ENDED)

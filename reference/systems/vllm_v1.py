@@ -18,7 +18,6 @@ from ...spec.vocabulary import Capabilities, Observation, Plan, Request, Setting
 from ..job import ENDED, RUNNING, Job
 from ..pool import Pool
 from ..scheduler import Scheduler
-from ..selection import POLICIES
 from ..state import Entry, State
 
 VERSION = "0.33.0"
@@ -85,7 +84,7 @@ class VllmV1(Scheduler):
     def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
         self.refuse(settings)
         super().__init__(settings, seed, record=record)
-        self.state = State(settings, BlockPool.of(settings.blocks), POLICIES[settings.policy](settings))
+        self.state = State.of(settings, BlockPool.of(settings.blocks))
         self.longest = self.max_model_len(settings)
         self.preemptions = 0
 
