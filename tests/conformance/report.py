@@ -222,8 +222,12 @@ def as_test(subject: str, failure: Failure, *, only: bool = False) -> Iterator[s
     yield ""
     yield ""
     yield f"def test_{rule.lower().replace('-', '_')}() -> None:"
-    yield from _call("    settings = Settings", settings_as_code(failure.script.settings))
-    yield from _call("    ops = ", ops, "[]")
+    settings, lanes = failure.script.settings, [as_code(lane) for lane in failure.script.settings.lanes]
+    arguments = [
+        _fitting("lanes=", lanes, "[]", 8) if a.startswith("lanes=") else a for a in settings_as_code(settings)
+    ]
+    yield "    " + _fitting("settings = Settings", arguments, "()", 4)
+    yield "    " + _fitting("ops = ", ops, "[]", 4)
     script = f"Script(settings, {failure.script.seed}, ops)" + (", only=True" if only else "")
     yield f"    assert_keeps({as_code(rule)}, {as_code(subject)}, {script})"
 
@@ -235,15 +239,13 @@ def _imports(script: Script) -> list[str]:
     return sorted(used, key=lambda name: (not name.isupper(), name[0].islower(), name))
 
 
-def _call(begin: str, arguments: Sequence[str], brackets: str = "()") -> Iterator[str]:
-    """On one line, or if that is too long on a line for each."""
-    one_line = f"{begin}{brackets[0]}{', '.join(arguments)}{brackets[1]}"
-    if len(one_line) <= WIDTH:
-        yield one_line
-        return
-    yield begin + brackets[0]
-    yield from (f"        {argument}," for argument in arguments)
-    yield f"    {brackets[1]}"
+def _fitting(begin: str, items: Sequence[str], brackets: str, indent: int) -> str:
+    """On one line; or if that is too long, or has lines in it, on a line for each."""
+    one_line = f"{begin}{brackets[0]}{', '.join(items)}{brackets[1]}"
+    if indent + len(one_line) < WIDTH and "\n" not in one_line:
+        return one_line
+    inner = "".join(f"\n{' ' * (indent + 4)}{item}," for item in items)
+    return f"{begin}{brackets[0]}{inner}\n{' ' * indent}{brackets[1]}"
 
 
 def _op(op: Op) -> str:

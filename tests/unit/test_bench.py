@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from schedspec.reference.selection import POLICIES
+
 ROOT = Path(__file__).parents[2]
 RUN = ROOT / "tests" / "bench" / "run.py"
 FIELDS = {"figure", "unit", "asked", "ratio"}
 ASKED = {
     "monitor": {"monitor.decode", "monitor.decode.content", "monitor.decode.prefix_cache.content"},
     "reference": {"reference.decode.4", "reference.decode.4.recorded", "reference.decode.4.recorded.waiting_10"},
+    "policies": {"policies.vtc"},
     "search": {"search"},
     "trace": {"trace.memory"},
 }
@@ -32,6 +35,11 @@ def test_a_bench_says_what_it_measured(name: str, tmp_path: Path) -> None:
     assert all(value["figure"] > 0 for value in printed.values())
     assert {key for key, value in printed.items() if value["asked"] is not None} >= ASKED[name]
     assert all((value["asked"] is None) == (value["ratio"] is None) for value in printed.values())
+
+
+def test_every_policy_is_measured(tmp_path: Path) -> None:
+    found = json.loads(bench("--only", "policies", "--json", "--out", str(tmp_path / "bench.json")))
+    assert set(found) == {f"policies.{policy}" for policy in POLICIES}
 
 
 def test_less_time_is_a_better_ratio(tmp_path: Path) -> None:
