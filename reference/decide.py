@@ -1,22 +1,41 @@
 """DECIDE: who runs, with how many tokens, who is preempted, who is admitted.  On counts only; no table is touched."""
 
 from collections import Counter
+from collections.abc import Collection
+from itertools import takewhile
 
-from attrs import define
+from attrs import Factory, define, field
 
 from ..spec.vocabulary import blocks_for
+from .caps import declared_tokens, is_within, prefilling
+from .classes import CLASSES
 from .job import Job
+from .peak import Course, peak_blocks
+from .selection import OneQueue
 from .state import Admission, Decision, State
 
 
 @define
 class Room:
-    """What is left for admissions, and which evictable blocks earlier ones count on."""
+    """What is left for admissions, and which evictable blocks earlier ones count on.  `staying` run already, `victims`
+    lose their place, which releases blocks, and `entering` have been admitted."""
 
     seats: int
     budget: int
     blocks: int
     counted: set[int]
+    staying: list[Job] = Factory(list)
+    victims: list[Job] = Factory(list)
+    released: set[int] = Factory(set)
+    entering: list[Admission] = Factory(list)
+    resident_tokens: int = field(
+        init=False, default=Factory(lambda self: sum(map(declared_tokens, self.staying)), takes_self=True)
+    )
+    prefilling: int = field(init=False, default=Factory(lambda self: prefilling(self.staying), takes_self=True))
+
+    @property
+    def is_left(self) -> bool:
+        return self.seats > 0 and self.budget > 0 and self.blocks > 0
 
 
 class Deciding:
@@ -39,6 +58,9 @@ class Deciding:
         decision = Decision(victims, requester, growth, budget_left)
         if not victims:
             decision.admissions = self.admit(budget_left, left)
+            replaced = {job for admission in decision.admissions for job in admission.victims}
+            if replaced:
+                decision.growth, *_ = self.compose(self.without(replaced))
         return decision
 
     # --- running requests --------------------------------------------------------------------------------
@@ -70,8 +92,11 @@ class Deciding:
 
     def freed_by(self, victims: list[Job]) -> int:
         """Blocks that nobody else holds; with prefix sharing a block is free when its last holder leaves."""
+        return len(self.released_by(victims))
+
+    def released_by(self, victims: list[Job]) -> set[int]:
         leaving = Counter(block for job in victims for block in job.table)
-        return sum(count == self.state.pool.refs[block] for block, count in leaving.items())
+        return {block for block, count in leaving.items() if count == self.state.pool.refs[block]}
 
     def next_victim(self, jobs: list[Job]) -> Job:
         """The most recently admitted, or the one of lowest priority and among those the most recently admitted."""
@@ -84,41 +109,79 @@ class Deciding:
     def admit(self, budget: int, blocks: int) -> list[Admission]:
         """From the head of the queue, until somebody does not fit (break) or nobody does (skip)."""
         state = self.state
-        room = Room(state.settings.seats - len(state.running), budget, blocks, set())
+        room = Room(state.settings.seats - len(state.running), budget, blocks, set(), list(state.running.values()))
         admissions: list[Admission] = []
         blocked: list[Job] = []
-        while room.seats > 0 and room.budget > 0 and room.blocks > 0 and (job := state.queue.pop()):
-            admission = self.fit(job, room, anything_runs=bool(state.running or admissions))
+        aside: list[Job] = []
+        while (room.is_left or self.has_classes()) and (job := state.queue.pop()):
+            if not state.adapters.can_serve(job):
+                aside.append(job)
+                continue
+            if not self.is_before(job, room.victims):
+                blocked.append(job)
+                break
+            admission = None
+            if room.is_left:
+                admission = self.fit(job, room, anything_runs=bool(room.staying or admissions))
+            if admission is None and not blocked:
+                admission, room = self.replace(job, admissions, room)
             if admission is not None:
                 state.queue.picked(job)
+                state.queue.ran(job, admission.start)
+                state.adapters.enter(job)
                 admissions.append(admission)
                 continue
             blocked.append(job)
-            if state.settings.at_blocked_head == "break":
+            if state.settings.at_blocked_head == "break" or not room.is_left:
                 break
-        for job in blocked:
+        for job in blocked + aside:
             state.queue.put_back(job)
         return admissions
 
     def fit(self, job: Job, room: Room, *, anything_runs: bool) -> Admission | None:
         """The admission of a job if it fits; test and charge are this one place."""
-        settings, pool = self.state.settings, self.state.pool
+        settings = self.state.settings
+        if not self.caps_allow(job, room, anything_runs=anything_runs):
+            return None
         cached = self.cached_blocks(job)
         start = len(cached) * settings.block_size
         tokens = min(self.chunk(job, start), room.budget)
         if not settings.chunked_prefill and start + tokens < job.known:
             return None
-        reserved = self.reserved_tokens(job, start + tokens)
-        revived = {block for block in cached if block in pool.evictable} - room.counted
-        need = blocks_for(reserved, settings.block_size) - len(cached) + len(revived)
+        admission = Admission(job, cached, start, tokens, self.reserved_tokens(job, start + tokens))
         kept = settings.watermark_blocks if anything_runs else 0
-        if need > room.blocks - kept:
+        if self.blocks_of(admission, room) > room.blocks - kept:
             return None
+        if settings.reserve == "peak" and not self.peak_fits(admission, room, kept):
+            return None
+        self.take(admission, room)
+        return admission
+
+    def caps_allow(self, job: Job, room: Room, *, anything_runs: bool) -> bool:
+        """The caps on all who run; tokens do not count for whoever is alone."""
+        settings, tokens = self.state.settings, room.resident_tokens + declared_tokens(job)
+        if not is_within(settings.prefilling_requests, room.prefilling + 1):
+            return False
+        return not anything_runs or is_within(settings.resident_tokens, tokens)
+
+    def blocks_of(self, admission: Admission, room: Room) -> int:
+        """What it takes of those that are available."""
+        missing = blocks_for(admission.reserved_tokens, self.state.settings.block_size) - len(admission.cached_blocks)
+        return missing + len(self.revived(admission, room))
+
+    def revived(self, admission: Admission, room: Room) -> set[int]:
+        """Cached blocks that nobody else holds."""
+        evictable, released = self.state.pool.evictable, room.released
+        return {block for block in admission.cached_blocks if block in evictable or block in released} - room.counted
+
+    def take(self, admission: Admission, room: Room) -> None:
+        room.blocks -= self.blocks_of(admission, room)
+        room.counted |= self.revived(admission, room)
         room.seats -= 1
-        room.budget -= tokens
-        room.blocks -= need
-        room.counted |= revived
-        return Admission(job, cached, start, tokens, reserved)
+        room.budget -= admission.tokens
+        room.resident_tokens += declared_tokens(admission.job)
+        room.prefilling += 1
+        room.entering.append(admission)
 
     def reserved_tokens(self, job: Job, first: int) -> int:
         """Positions that an admission takes blocks for: its first chunk, all that is known, or its declared length."""
@@ -126,8 +189,82 @@ class Deciding:
             return job.request.prompt_tokens + job.request.max_output_tokens - 1
         return job.known if self.state.settings.reserve == "known" else first
 
+    def peak_fits(self, admission: Admission, room: Room, kept: int) -> bool:
+        """Whether the pool holds what all will need at any moment to come; whoever is alone was let in at the door."""
+        s = self.state.settings
+        courses = self.courses(room, admission)
+        return len(courses) == 1 or peak_blocks(courses, s.block_size, s.overlap_depth - 1) <= s.blocks - kept
+
+    def courses(self, room: Room, admission: Admission) -> list[Course]:
+        """How those who run and enter go on.  Who is behind an unfinished prompt, or beyond the budget, may have to
+        wait for it; who is sure to end holds what it has until its last result is there."""
+        reached = [(job, job.issued + self.chunk(job, job.issued)) for job in room.staying]
+        reached += [(entering.job, entering.start + entering.tokens) for entering in (*room.entering, admission)]
+        courses = []
+        lags = False
+        for number, (job, end) in enumerate(reached):
+            left = job.request.max_output_tokens - job.outputs - job.in_flight
+            lags = lags or end < job.known or number >= self.state.settings.token_budget
+            courses.append(Course(job.known, left, lags or not left))
+        return courses
+
     def cached_blocks(self, job: Job) -> list[int]:
         return self.state.prefixes.cached_blocks(job)
 
+    def cached_tokens(self, job: Job) -> int:
+        return len(self.cached_blocks(job)) * self.state.settings.block_size
+
     def keys_of(self, job: Job, blocks: int) -> list[int]:
         return self.state.prefixes.keys_of(job, blocks)
+
+    # --- in the place of a lower class -------------------------------------------------------------------
+
+    def has_classes(self) -> bool:
+        return self.state.settings.preempt_lower_class and self.state.settings.policy in CLASSES
+
+    def replace(self, job: Job, admissions: list[Admission], room: Room) -> tuple[Admission | None, Room]:
+        """The admission of a job in the place of the fewest running ones of a lower class, and the room after it; if
+        all of them are too few, nobody leaves."""
+        lower = self.replaceable(job, room)
+        for count in range(1, len(lower) + 1):
+            victims = lower[:count]
+            trial = self.room_without(room.victims + victims, admissions)
+            admission = self.fit(job, trial, anything_runs=bool(trial.staying or admissions)) if trial.is_left else None
+            if admission is not None:
+                admission.victims = victims
+                return admission, trial
+        return None, room
+
+    def replaceable(self, job: Job, room: Room) -> list[Job]:
+        """Running requests of a lower class than a job that seats or blocks are missing for: from the lowest class on,
+        in it the newest first, and as far as they would stand behind the job."""
+        if not self.has_classes() or self.waits_for_budget(job, room):
+            return []
+        class_of = CLASSES[self.state.settings.policy](self.state.settings)
+        lowest_first = sorted(room.staying, key=lambda other: (class_of(other), other.admission), reverse=True)
+        return list(
+            takewhile(lambda other: class_of(job) < class_of(other) and self.is_before(job, [other]), lowest_first)
+        )
+
+    def waits_for_budget(self, job: Job, room: Room) -> bool:
+        """Seats and blocks are there, but not the tokens: those come with the next step."""
+        asked = 1 if self.state.settings.chunked_prefill else job.known - self.cached_tokens(job)
+        return room.seats > 0 and room.blocks > 0 and room.budget < asked
+
+    def is_before(self, job: Job, others: list[Job]) -> bool:
+        queue = self.state.queue
+        return not others or (isinstance(queue, OneQueue) and all(queue.is_before(job, other) for other in others))
+
+    def room_without(self, victims: list[Job], admissions: list[Admission]) -> Room:
+        """What would be left, had these lost their place before anybody was admitted."""
+        state = self.state
+        staying, released = self.without(victims), self.released_by(victims)
+        _, need, budget = self.compose(staying)
+        blocks = state.pool.available + len(released) - need
+        room = Room(state.settings.seats - len(staying), budget, blocks, set(), staying, victims, released)
+        for admission in admissions:
+            self.take(admission, room)
+        return room
+
+    def without(self, victims: Collection[Job]) -> list[Job]:
+        return [job for job in self.state.running.values() if job not in victims]

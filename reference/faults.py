@@ -23,8 +23,10 @@ from ..spec.vocabulary import (
 from .decide import Room
 from .job import ENDED, WAITING, Job
 from .scheduler import Scheduler
-from .selection import ClientQueues, Sharing, Vtc
-from .selection.sharing import Client
+from .selection import ClientQueues, Sharing, Vtc, shared_by_clients
+from .selection.bill import Bill
+from .selection.race import Member
+from .selection.sharing import Members
 from .state import Admission, Decision, Entry
 
 FAULTS: dict[str, type[Scheduler]] = {}
@@ -555,52 +557,46 @@ class SharesOtherwise(Scheduler):
 
     sharing: type[Sharing] = Vtc
     queues: type[ClientQueues] = ClientQueues
+    bill: type[Bill] = Bill
 
     def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
         super().__init__(settings, seed, record=record)
         if settings.policy == "vtc":
-            self.state.queue = self.queues(self.sharing())
+            self.state.queue = shared_by_clients(settings, self.sharing(), queues=self.queues, bill=self.bill)
 
 
-class Scanned(ClientQueues):
-    """All clients are looked at: for a rank that the heap cannot follow."""
+class FourBits(Vtc):
+    """All clients are looked at: the rank may fall."""
 
-    def rank(self, client: Client) -> int:
-        return client.counter
-
-    def least(self) -> Client | None:
-        waiting = (client for client in self.clients.values() if client.queue.size)
-        return min(waiting, key=lambda client: (self.rank(client), client.number), default=None)
-
-
-class FourBits(Scanned):
-    def rank(self, client: Client) -> int:
-        return client.counter % 16
+    def choose(self, queues: Members) -> Member | None:
+        waiting = (member for member in queues.members.values() if member.queue.size)
+        return min(waiting, key=lambda member: (member.counter % 16, member.number), default=None)
 
 
 @fault("FAIR-1")
 class RanksByFourBits(SharesOtherwise):
     """Clients are compared by the last four bits of their counters."""
 
-    queues = FourBits
+    sharing = FourBits
 
 
-class ChargesEveryPick(Vtc):
-    def pick_charge(self, queues: ClientQueues, client: Client, job: Job) -> int:
-        return job.request.prompt_tokens
+class ChargesEveryPick(Bill):
+    def pick(self, job: Job) -> int:
+        job.charged_prompt = 0
+        return super().pick(job)
 
 
 @fault("FAIR-2")
 class ChargesRecompute(SharesOtherwise):
     """A request that is resumed pays for its prompt again."""
 
-    sharing = ChargesEveryPick
+    bill = ChargesEveryPick
 
 
 class LiftsOnlyIntoAnEmptyQueue(Vtc):
-    def enters(self, queues: ClientQueues, client: Client) -> None:
+    def enters(self, queues: Members, member: Member) -> None:
         if queues.least() is None:
-            super().enters(queues, client)
+            super().enters(queues, member)
 
 
 @fault("FAIR-3")
@@ -611,9 +607,9 @@ class KeepsCredit(SharesOtherwise):
 
 
 class LiftsOnlyAmongOthers(Vtc):
-    def enters(self, queues: ClientQueues, client: Client) -> None:
+    def enters(self, queues: Members, member: Member) -> None:
         if queues.least() is not None:
-            super().enters(queues, client)
+            super().enters(queues, member)
 
 
 @fault("FAIR-4")
@@ -625,10 +621,11 @@ class MissesTheEmptyQueue(SharesOtherwise):
 
 class TakesVictimsBack(ClientQueues):
     def push(self, job: Job) -> None:
+        before = self.member_of(job).counter
+        super().push(job)
         if job.was_preempted:
-            self.put_back(job)
-        else:
-            super().push(job)
+            self.member_of(job).counter = before
+            self.review(job.request.client)
 
 
 @fault("FAIR-5")
@@ -645,8 +642,8 @@ class ChargesWhatWasDeclared(Scheduler):
     def cancel(self, request_id: str, now_ns: int) -> Sequence[Delta]:
         job = self.state.jobs.get(request_id)
         if job is not None:
-            for _ in range(job.request.max_output_tokens - job.outputs):
-                self.state.queue.served(job)
+            job.outputs = job.request.max_output_tokens
+            self.state.queue.served(job)
         return super().cancel(request_id, now_ns)
 
 
@@ -660,8 +657,8 @@ class CallsArrivalFair(Scheduler):
 
 
 class StartsOver(Sharing):
-    def enters(self, queues: ClientQueues, client: Client) -> None:
-        client.counter = 0
+    def enters(self, queues: Members, member: Member) -> None:
+        member.counter = 0
 
 
 @fault("FAIR-9")
@@ -669,7 +666,6 @@ class ForgetsWhoIsGone(SharesOtherwise):
     """The counter of a client is dropped with its last waiting request.  It does not call itself VTC."""
 
     sharing = StartsOver
-    queues = Scanned
 
     def capabilities(self) -> Capabilities:
         shown = super().capabilities()

@@ -13,7 +13,8 @@ class Job:
 
     `issued` ≤ `known`: positions scheduled so far, and positions whose token is there or in flight.  `epoch` counts
     how often it left the running set: a result of an earlier epoch is not its own any more.  `keys` name its full
-    blocks by their token prefix.
+    blocks by their token prefix.  `prefill_end` is what was known when it was admitted or resumed.  What it was charged
+    for so far are `charged_prompt` tokens and `charged_outputs`; it `is_charged` from its first admission on.
     """
 
     request: Request
@@ -32,6 +33,10 @@ class Job:
     epoch: int = 0
     admission: int = 0
     was_preempted: bool = False
+    prefill_end: int = 0
+    is_charged: bool = False
+    charged_prompt: int = 0
+    charged_outputs: int = 0
 
     @classmethod
     def of(cls, request: Request, arrival: int) -> "Job":

@@ -19,14 +19,16 @@ from ..spec.vocabulary import (
     Settings,
     blocks_alone,
 )
+from .classes import CLASSES
 from .decide import Deciding
 from .job import ENDED, RUNNING, WAITING, Job
+from .selection.promises import claims_of_sharing, constants_of_sharing
 from .state import Decision, Entry, State
 
 __version__ = "1"
 
 ONE_QUEUE = ("fcfs", "priority", "edf", "sjf", "aging")
-"""Policies under which a preempted request has a place that nobody behind it can take."""
+"""Policies under which a preempted request has the place that it had, and nobody behind it is resumed before."""
 
 
 class Scheduler(Deciding):
@@ -45,6 +47,7 @@ class Scheduler(Deciding):
             observes="tables",
             ordered=True,
             claims=claims_of(self.state.settings),
+            constants=constants_of(self.state.settings),
         )
 
     def submit(self, request: Request, now_ns: int) -> Receipt:
@@ -151,6 +154,9 @@ class Scheduler(Deciding):
     def release(self, decision: Decision) -> None:
         for job in decision.victims:
             self.preempt(job, decision.requester or job)
+        for admission in decision.admissions:
+            for job in admission.victims:
+                self.preempt(job, admission.job)
 
     def allocate(self, decision: Decision) -> None:
         """Cached blocks are secured before anything is taken, or growth might evict them."""
@@ -187,6 +193,7 @@ class Scheduler(Deciding):
         job.admission = state.admissions
         job.state = RUNNING
         job.issued = job.computed = cached_tokens
+        job.prefill_end = job.known
         job.indexed_blocks = cached_tokens // state.settings.block_size
         state.running[job.id] = job
         if self.record:
@@ -197,6 +204,7 @@ class Scheduler(Deciding):
         """Positions are scheduled; the last known one is followed by a placeholder for the token to come."""
         start = job.issued
         job.issued = start + tokens
+        self.state.queue.ran(job, job.issued)
         samples = 1 if job.issued == job.known else 0
         job.known += samples
         job.in_flight += samples
@@ -223,11 +231,13 @@ class Scheduler(Deciding):
         """Out of the running set and back to its place; prompt and outputs stay, all else is computed again."""
         self.give_all(job)
         del self.state.running[job.id]
+        self.state.adapters.leave(job)
         job.state = WAITING
         job.epoch += 1
         job.known -= job.in_flight
         job.issued = job.computed = job.in_flight = 0
         job.was_preempted = True
+        self.state.queue.released(job)
         self.state.queue.push(job)
         if self.record:
             self.state.deltas.append(("preempted", job.id, "recompute", requester.id))
@@ -235,10 +245,14 @@ class Scheduler(Deciding):
     def end(self, job: Job, event: Delta) -> None:
         state = self.state
         self.give_all(job)
-        if job.state == WAITING:
-            state.queue.left(job)
-        state.running.pop(job.id, None)
+        waited = job.state == WAITING
+        state.adapters.leave(job)
         job.state = ENDED
+        if state.running.pop(job.id, None) is not None:
+            state.queue.released(job)
+        if waited:
+            state.queue.left(job)
+        state.queue.ended(job)
         job.epoch += 1
         del state.jobs[job.id]
         if self.record:
@@ -297,17 +311,55 @@ class Scheduler(Deciding):
 def claims_of(settings: Settings) -> frozenset[str]:
     """What the settings make the scheduler promise."""
     claims = {"hard_budget", "hybrid", settings.policy, settings.at_blocked_head, "watermark"}
-    claims.add("lowest_priority" if settings.victim == "lowest_priority" else "newest_first")
-    if settings.at_blocked_head == "break":
-        claims |= {"fair_share"} if settings.policy == "vtc" else set()
-        claims |= {"resume_order"} if settings.policy in ONE_QUEUE else set()
+    claims |= _of_victims(settings) | _of_order(settings) | _of_composition(settings)
     if settings.reserve != "on_demand":
-        claims.add("full_reserve" if settings.reserve == "known" else "declared_reserve")
+        claims.add({"known": "full_reserve", "declared": "declared_reserve", "peak": "peak_reserve"}[settings.reserve])
     if settings.prefix_caching:
         claims.add("prefix_cache")
+    if settings.adapter_slots:
+        claims.add("adapters")
     if settings.overlap_depth > 1:
         claims.add("overlap")
-    return frozenset(claims)
+    return frozenset(claims | claims_of_sharing(settings))
+
+
+def _of_victims(settings: Settings) -> set[str]:
+    """Who takes the place of a lower class does not ask who is newest; nor, if the class is a level, for priorities."""
+    by_class = settings.preempt_lower_class and settings.policy in CLASSES
+    if settings.victim == "lowest_priority":
+        return set() if by_class and settings.policy == "mlfq" else {"lowest_priority"}
+    return set() if by_class else {"newest_first"}
+
+
+def _of_order(settings: Settings) -> set[str]:
+    """Promises that hold while nobody goes past a head that does not fit."""
+    if settings.at_blocked_head == "skip":
+        return set()
+    claims: set[str] = set()
+    if settings.max_overtaken:
+        return claims | {"bounded_overtaking"}
+    if settings.policy in ONE_QUEUE and not settings.adapter_slots:
+        claims.add("resume_order")
+    if settings.policy == "priority" and settings.preempt_lower_class:
+        claims.add("class_preemption")
+    return claims
+
+
+def _of_composition(settings: Settings) -> set[str]:
+    """No decode is left out if the budget has a chunk for every seat, or a token where prompts run in one piece."""
+    limited = settings.chunked_prefill and settings.chunk_tokens > 0
+    chunk = 1 if not settings.chunked_prefill else settings.chunk_tokens or settings.token_budget
+    claims = {"prompt_share"} if limited else set()
+    return claims | {"stall_free", "mixes_prefill"} if settings.seats * chunk <= settings.token_budget else claims
+
+
+def constants_of(settings: Settings) -> dict[str, int]:
+    """Numbers in the claims.  Who leaves out no decode does not prefill alone while one could run."""
+    claims = claims_of(settings)
+    constants = constants_of_sharing(settings)
+    if "bounded_overtaking" in claims:
+        constants["max_overtaken"] = settings.max_overtaken
+    return constants | {"prefill_only_steps": 0} if "mixes_prefill" in claims else constants
 
 
 def make(settings: Settings, seed: int) -> Scheduler:

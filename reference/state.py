@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from attrs import Factory, define
 
 from ..spec.vocabulary import Delta, Settings
+from .adapters import Adapters
 from .job import ENDED, Job
 from .pool import Pool
 from .prefixes import Prefixes
-from .selection import POLICIES, Queue
+from .selection import Queue, new_queue
 
 
 @define(eq=False)
@@ -24,14 +25,15 @@ class Entry:
 
 @define(eq=False)
 class Admission:
-    """Who enters, with which cached blocks, from which position, how many tokens in this step, and how many positions
-    it reserves blocks for."""
+    """Who enters, with which cached blocks, from which position, how many tokens in this step, how many positions it
+    reserves blocks for, and whose place it takes."""
 
     job: Job
     cached_blocks: list[int]
     start: int
     tokens: int
     reserved_tokens: int
+    victims: list[Job] = Factory(list)
 
 
 @define(eq=False)
@@ -50,6 +52,7 @@ class State:
     settings: Settings
     pool: Pool
     prefixes: Prefixes
+    adapters: Adapters
     queue: Queue
     jobs: dict[str, Job] = Factory(dict)
     running: dict[str, Job] = Factory(dict)
@@ -64,7 +67,8 @@ class State:
     def of(cls, settings: Settings, pool: Pool | None = None) -> "State":
         pool = pool or Pool.of(settings.blocks)
         prefixes = Prefixes(settings, pool)
-        return cls(settings, pool, prefixes, POLICIES[settings.policy](settings, prefixes))
+        adapters = Adapters(settings.adapter_slots)
+        return cls(settings, pool, prefixes, adapters, new_queue(settings, prefixes, adapters))
 
     def live(self) -> Iterator[Job]:
         return (job for job in self.jobs.values() if job.state != ENDED)

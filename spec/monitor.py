@@ -18,9 +18,10 @@ from attrs import Factory, define
 from . import rules
 from .compiled import Program, World, compile_program, state_reads, without
 from .content import BadRead, ContentShadow
+from .ledger import Ledger
 from .printed import printed
 from .protocol import ProtocolError
-from .queueing import PRIORITY_WEIGHT, Ledger, place_of
+from .queueing import PRIORITY_WEIGHT, place_of
 from .registry import Binding, Conjunct
 from .relation import CANCELLED, EXPIRED, FAILED, FINISHED, PHASES, WAITING, registry
 from .rules.base import TraceRule
@@ -48,6 +49,9 @@ assert rules  # importing them fills the registry
 
 MOST_VIOLATIONS = 1_000
 """The latest are kept: a SHOULD may break at every step of a long trace."""
+
+NEED_A_LEDGER = ("vtc", "fair_share", "drr", "dlpm", "committed_cap")
+"""Claims that are judged by what each client has got."""
 
 _HOOKS = [name for name in vars(TraceRule) if name.startswith("on_")]
 _ENDS = {"finished": FINISHED, "failed": FAILED, "cancelled": CANCELLED, "expired": EXPIRED}
@@ -129,8 +133,8 @@ class Monitor:
         self._pledges: deque[tuple[int, str, int, int]] = deque()
         self._found: list[Violation] = []
         self._reads: dict[str, Any] = {}
-        self.ledger = Ledger()
-        self.keeps_ledger = self.claims("vtc") or self.claims("fair_share")
+        self.ledger = Ledger.of(header.settings, header.capabilities)
+        self.keeps_ledger = any(map(self.claims, NEED_A_LEDGER))
         self._set_parameters()
         wanted = content and self.shows_tables
         order = header.capabilities.executor_order
@@ -292,6 +296,8 @@ class Monitor:
         if tracks:
             self._fire_many("Serve", plan.request, plan.start, plan.tokens, plan.samples)
             self.in_flight[plan.step] = InFlight(plan.step, plan.request, tracks, plan.start, plan.tokens, plan.samples)
+            if self.keeps_ledger and self.ledger.charges_chunks:
+                self._charge_chunks(tracks, plan)
             if self.shows_tables:
                 self._check_writes(tracks, plan)
         self.last_step = max(self.last_step, plan.step)
@@ -445,7 +451,7 @@ class Monitor:
         for rule in self.rules:
             rule.on_admit(self, track)
         if self.keeps_ledger:
-            charge = self.ledger.pick(track, self._left_tokens(track), self.held_back(track))
+            charge = self.ledger.pick(track, delta[2], self.held_back(track))
             self._tell("on_charge", track, charge)
 
     def _preempted(self, track: Track, delta: Delta) -> None:
@@ -459,7 +465,7 @@ class Monitor:
         if self.view is not None:
             self.view.victims.append(victim)
         if self.keeps_ledger:
-            self.ledger.enter(track, preempted=True, left_tokens=self._left_tokens(track))
+            self.ledger.enter(track, preempted=True)
         self._tell("on_wait", track)
 
     def _ended(self, track: Track, delta: Delta) -> None:
@@ -473,7 +479,9 @@ class Monitor:
         self.live -= 1
         self.waiting -= was_waiting
         if self.keeps_ledger:
-            self.ledger.end(track, self._left_tokens(track))
+            refund = self.ledger.end(track)
+            if refund:
+                self._tell("on_charge", track, -refund)
         self._tell("on_ended", track)
         self._retire(track)
 
@@ -490,13 +498,12 @@ class Monitor:
             track.tokens.append(token)  # type: ignore[union-attr]
         if self.keeps_ledger:
             for track in tracks:
-                self.ledger.serve(track)  # type: ignore[arg-type]
-                self._tell("on_charge", track, 2)
+                self._tell("on_charge", track, self.ledger.serve(track))  # type: ignore[arg-type]
 
-    def _left_tokens(self, track: Track) -> int:
-        """Output that it declared and has not got."""
-        record = self.world.RequestId[track.id]
-        return int(record.output_limit - record.outputs)
+    def _charge_chunks(self, tracks: Sequence[Track], plan: Plan) -> None:
+        for track, start, tokens in zip(tracks, plan.start, plan.tokens, strict=True):
+            if track.paid_tokens < track.prompt_tokens:
+                self._tell("on_charge", track, self.ledger.compute(track, start + tokens))
 
     def _tell(self, hook: str, *facts: Any) -> None:
         for rule in self._listeners[hook]:

@@ -21,7 +21,8 @@ class Track:
     """`ids[p]` identifies the prefix that ends with position p; `table` is replaced, never cut, when blocks go
     back, so that a step in flight keeps the one that it was planned with.  `epoch` counts departures from the running
     set.  Its first `verified_blocks` hold its own prefix, with `last_content` in the block after them.  Of its
-    table, what lies below `shared_tokens` was not taken fresh."""
+    table, what lies below `shared_tokens` was not taken fresh.  Its client has been charged for
+    `paid_tokens` of its prompt, and for `paid_outputs`."""
 
     id: str
     queue: tuple[str, str]
@@ -38,16 +39,26 @@ class Track:
     verified_blocks: int = 0
     last_content: list[int] = Factory(list)
     shared_tokens: int = 0
+    expected_tokens: int = 0
+    paid_tokens: int = 0
+    paid_outputs: int = 0
 
     @classmethod
     def of(cls, request: Request, arrival: int) -> "Track":
         limit = request.prompt_tokens + request.max_output_tokens
         prompt = list(request.prompt_ids)
-        return cls(request.id, (request.lane, request.client), request.priority, arrival, limit, len(prompt), prompt)
+        track = cls(request.id, (request.lane, request.client), request.priority, arrival, limit, len(prompt), prompt)
+        track.expected_tokens = request.expected_output_tokens
+        return track
 
     @property
     def client(self) -> str:
         return self.queue[1]
+
+    @property
+    def outputs(self) -> int:
+        """Output tokens that were delivered."""
+        return len(self.tokens) - self.prompt_tokens
 
     def id_at(self, position: int) -> int:
         """Identity of the prefix that ends with `position`; a token that nobody delivered is unlike any other."""

@@ -1,27 +1,48 @@
 """Selection: who of the waiting is admitted next.
 
-Most policies keep one queue, ordered by a key (`one_queue.py`).  The others keep a queue per client, and the client
-with the least counter is next (`sharing.py`); a policy says what changes the counters.
+Most policies keep one queue, ordered by a key (`one_queue.py`).  The others keep a queue per client (`sharing.py`), or
+one of clients per lane (`lanes.py`), and whoever has the least rank is next; a policy says what changes ranks.
 """
 
 from collections.abc import Callable, Mapping
 
 from ...spec.settings import Settings
+from ..adapters import Adapters
 from ..prefixes import Prefixes
-from .one_queue import WaitingQueue, by_age, by_arrival, by_deadline, by_length, by_priority
-from .sharing import ClientQueues, RoundRobin, Sharing, Vtc
+from .lanes import shared_by_lanes
+from .one_queue import ORDERS, OneQueue, WaitingQueue, one_queue
+from .sharing import ClientQueues, Dlpm, Drr, RoundRobin, SharedQueue, Sharing, Vtc, shared_by_clients
 
-Queue = WaitingQueue | ClientQueues
+Queue = OneQueue | SharedQueue
 
-POLICIES: Mapping[str, Callable[[Settings, Prefixes], Queue]] = {
-    "fcfs": lambda settings, prefixes: WaitingQueue(by_arrival),
-    "priority": lambda settings, prefixes: WaitingQueue(by_priority),
-    "edf": lambda settings, prefixes: WaitingQueue(by_deadline),
-    "sjf": lambda settings, prefixes: WaitingQueue(by_length),
-    "aging": lambda settings, prefixes: WaitingQueue(by_age),
-    "vtc": lambda settings, prefixes: ClientQueues(Vtc()),
-    "lcf": lambda settings, prefixes: ClientQueues(Sharing()),
-    "round_robin": lambda settings, prefixes: ClientQueues(RoundRobin()),
+POLICIES: Mapping[str, Callable[[Settings, Prefixes], SharedQueue]] = {
+    "vtc": lambda settings, prefixes: shared_by_clients(settings, Vtc()),
+    "lcf": lambda settings, prefixes: shared_by_clients(settings, Sharing()),
+    "round_robin": lambda settings, prefixes: shared_by_clients(settings, RoundRobin()),
+    "drr": lambda settings, prefixes: shared_by_clients(settings, Drr(settings.quantum)),
+    "dlpm": lambda settings, prefixes: shared_by_clients(settings, Dlpm(settings.quantum, prefixes)),
+    "lanes": lambda settings, prefixes: shared_by_lanes(settings),
 }
+"""Policies with a queue per client."""
 
-__all__ = ["POLICIES", "ClientQueues", "Queue", "RoundRobin", "Sharing", "Vtc", "WaitingQueue"]
+
+def new_queue(settings: Settings, prefixes: Prefixes, adapters: Adapters) -> Queue:
+    """The queue of the policy."""
+    if settings.policy in ORDERS:
+        return one_queue(settings, prefixes, adapters)
+    return POLICIES[settings.policy](settings, prefixes)
+
+
+__all__ = [
+    "POLICIES",
+    "ClientQueues",
+    "OneQueue",
+    "Queue",
+    "RoundRobin",
+    "SharedQueue",
+    "Sharing",
+    "Vtc",
+    "WaitingQueue",
+    "new_queue",
+    "shared_by_clients",
+]

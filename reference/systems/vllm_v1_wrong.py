@@ -78,7 +78,7 @@ class BackToItsArrival(VllmV1):
         job.arrival = arrival
         queue = self.state.queue
         assert isinstance(queue, WaitingQueue)
-        queue.heap = [(queue.key(waiting), waiting.arrival, waiting) for *_, waiting in queue.heap]
+        queue.heap = [(queue.key(waiting), waiting.arrival, entry, waiting) for *_, entry, waiting in queue.heap]
         queue.heap.sort(key=lambda entry: entry[:2])
 
 

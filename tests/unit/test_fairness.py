@@ -137,7 +137,7 @@ def test_banked_credit_is_seen_where_it_arises_and_where_it_is_spent() -> None:
 def test_first_come_first_served_drifts_without_a_bound() -> None:
     ops = (*of("A", *((f"a{n}", 1, 1) for n in range(1, 6))), *of("B", ("b1", 1, 1)))
     settings = evolve(SETTINGS, policy="fcfs")
-    (violation,) = run(ops, settings, CallsArrivalFair).broken
+    (violation,) = run(ops, settings, CallsArrivalFair, "FAIR-8").broken
     assert violation.conjunct == "FAIR-8.behind"
     assert (violation.facts["waits"], violation.facts["served"]) == ("B", "A")
     assert (violation.facts["ahead"], violation.facts["bound"]) == (7, 6)
