@@ -46,7 +46,8 @@ OF_SERVICE: tuple[Policy, ...] = ("vtc", "lcf", "drr", "dlpm", "lanes")
 
 WEIGHTS = ("request_weight", "input_weight", "output_weight", "product_weight", "square_weight")
 
-OF_CLASSES: tuple[Policy, ...] = ("priority", "aging")
+OF_CLASSES: tuple[Policy, ...] = ("priority", "edf", "sjf", "srpt", "aging", "mlfq")
+"""Policies under which one request may be of a lower class than another: of priority, or of level."""
 
 
 class SettingsWarning(UserWarning):
@@ -359,7 +360,7 @@ def strays(policy: str) -> dict[str, object]:
     plain = Settings()
     names = [name for names, policies, _ in _ONLY_OF if policy not in policies for name in names]
     names += ["aging_credit"] if policy not in OF_CLIENTS else ["max_overtaken"]
-    names += [] if policy in OF_SERVICE or policy == "mlfq" else [*WEIGHTS, "charge_prompt"]
+    names += [] if policy in OF_SERVICE else [*WEIGHTS, "charge_prompt"]
     names += [] if policy in OF_QUANTA else ["quantum"]
     names += [] if policy == "lanes" else ["lanes"]
     return {name: getattr(plain, name) for name in names}

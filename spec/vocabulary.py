@@ -12,6 +12,7 @@ from attrs import Factory, asdict, field, frozen
 
 from .settings import HYBRID as HYBRID
 from .settings import NO_LIMIT_TOKENS as NO_LIMIT_TOKENS
+from .settings import OF_CLASSES as OF_CLASSES
 from .settings import OF_CLIENTS as OF_CLIENTS
 from .settings import OF_QUANTA as OF_QUANTA
 from .settings import OF_SERVICE as OF_SERVICE

@@ -355,7 +355,9 @@ class Check:
     def _shrink_one(self, failure: Failure, seconds: float) -> None:
         first = replay(self.factory, failure.script, ignored=all_but(self.only))
         if not first.breaks_of(failure.rule):
-            self.findings.notes.append(f"{failure.rule}: its run does not repeat, so its trace is not shortened")
+            others = ", ".join(sorted({violation.rule for violation in first.broken}))
+            why = f"{others} breaks before it if every call is looked at" if others else "its run does not repeat"
+            self.findings.notes.append(f"{failure.rule}: {why}, so its trace is not shortened")
             return
         shrinker = Shrinker(self.factory, failure.script, Target.of(first, failure.rule), seconds, all_but(self.only))
         failure.script = shrinker.shrink()

@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import evolve
 
-from schedspec.spec.vocabulary import OF_CLIENTS, OF_QUANTA, OF_SERVICE, Lane, Policy, Settings
+from schedspec.spec.vocabulary import OF_CLASSES, OF_CLIENTS, OF_QUANTA, OF_SERVICE, Lane, Policy, Settings
 
 from .script import Op, with_setting
 
@@ -35,9 +35,8 @@ def with_features(dice: Random, settings: Settings) -> Settings:
     if dice.random() < 0.5:
         settings = with_setting(settings, "policy", dice.choice(POLICIES))
     drawn = _of_memory(dice) | _of_turns(dice, settings)
-    if settings.policy in OF_SERVICE or settings.policy == "mlfq":
-        drawn |= dice.choice(WEIGHTS) if dice.random() < 0.5 else {}
     if settings.policy in OF_SERVICE:
+        drawn |= dice.choice(WEIGHTS) if dice.random() < 0.5 else {}
         drawn |= _of_charges(dice)
     if settings.policy in OF_CLIENTS:
         drawn |= _of_clients(dice, settings)
@@ -60,7 +59,7 @@ def _of_turns(dice: Random, settings: Settings) -> dict[str, Any]:
     drawn = {"quantum": dice.randint(1, 8)} if settings.policy in OF_QUANTA else {}
     if settings.policy not in OF_CLIENTS:
         drawn |= _sometimes(dice, 20, "max_overtaken", 1, 2, 4)
-    if settings.policy in ("priority", "aging"):
+    if settings.policy in OF_CLASSES:
         drawn |= _sometimes(dice, 30, "preempt_lower_class", True)
     return drawn
 

@@ -224,7 +224,7 @@ REST = Lane(name="rest", share_percent=30)
             "client_resident_tokens is 9, but resident_tokens allows all clients together 8",
         ),
         ({"policy": "round_robin", "charge_prediction": True}, "policy 'round_robin' has no counters of service"),
-        ({"policy": "vtc", "preempt_lower_class": True}, "policy 'vtc' has no classes: priority, aging have"),
+        ({"policy": "vtc", "preempt_lower_class": True}, "policy 'vtc' has no classes: priority, edf,"),
         ({"policy": "drr", "max_overtaken": 2}, "max_overtaken is given, but policy 'drr' has a queue per client"),
         ({"policy": "vtc", "prices": ["a"]}, "prices is ['a'], but must be a mapping from client to price"),
         ({"policy": "vtc", "prices": {"a": 1.5}}, "the price of client 'a' is 1.5, but must be an integer"),

@@ -303,6 +303,31 @@ def test_defaults_of_a_lane_are_shown() -> None:
         assert re.search(rf"\| (`\w+`, )*`{name}`(, `\w+`)* \| ?`?{re.escape(shown)}`? ?\|", section), name
 
 
+# --- a policy from CONTRIBUTING ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def policies(tmp_path: Path) -> Path:
+    """A folder with every Python file of CONTRIBUTING in it."""
+    for block in blocks("python", CONTRIBUTING):
+        (tmp_path / block.file).write_text(block.text, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize("subject", ["my_policy:Mine", "my_claims:Mine"])
+def test_the_policy_is_a_good_one(policies: Path, subject: str) -> None:
+    arguments = ("check", subject, "--depth", "smoke", "--workload", "none", "--setting", "policy=vtc")
+    done = run(policies, "-m", "schedspec", *arguments)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_fault_of_the_policy_shows_as_it_says(policies: Path) -> None:
+    done = run(policies, "-m", "schedspec", "check", "forgetful:Wrong", "--workload", "none", "--rule", "FAIR-6")
+    assert done.returncode == 1
+    (shown,) = (block.text for block in blocks("text", CONTRIBUTING))
+    assert " ".join(shown.split()) in " ".join(done.stdout.split())
+
+
 # --- the other pages ---------------------------------------------------------------------------------------
 
 
