@@ -35,6 +35,7 @@ from .vocabulary import (
     Request,
     RequestView,
     Settings,
+    fields_as_json,
 )
 
 T = TypeVar("T")
@@ -630,6 +631,8 @@ def encode(value: Any) -> str:
 
 def _plain(value: Any) -> Any:
     """What json cannot write by itself.  Columns it can: they never pass through Python one by one."""
+    if type(value) in _WITH_PAIRS:
+        return fields_as_json(value)
     names = _NAMES.get(type(value))
     if names is not None:
         return {name: getattr(value, name) for name in names}
@@ -647,4 +650,5 @@ _NAMES = {
     for cls in vars(vocabulary).values()
     if isinstance(cls, type) and hasattr(cls, "__attrs_attrs__")
 }
+_WITH_PAIRS = (Settings, Capabilities)
 _encoder = json.JSONEncoder(default=_plain, separators=(",", ":"), allow_nan=False, check_circular=False)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, get_args
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field, fields_dict, frozen
 
 Policy = Literal[
     "fcfs",
@@ -40,6 +40,18 @@ OF_CLIENTS: tuple[Policy, ...] = ("vtc", "lcf", "round_robin", "drr", "dlpm", "l
 """Policies with a queue per client."""
 
 OF_QUANTA: tuple[Policy, ...] = ("drr", "dlpm", "mlfq")
+
+OF_SERVICE: tuple[Policy, ...] = ("vtc", "lcf", "drr", "dlpm", "lanes")
+"""Policies with counters of service."""
+
+WEIGHTS = ("request_weight", "input_weight", "output_weight", "product_weight", "square_weight")
+
+OF_CLASSES: tuple[Policy, ...] = ("priority", "edf", "sjf", "srpt", "aging", "mlfq")
+"""Policies under which one request may be of a lower class than another: of priority, or of level."""
+
+
+class SettingsWarning(UserWarning):
+    """Settings that are legal, and probably not what somebody wants."""
 
 
 @frozen(kw_only=True)
@@ -82,13 +94,19 @@ HYBRID = (
 """Most capacity for whoever waits for an answer, a minimum for the rest, arrival within a lane."""
 
 
-def _pairs(prices: Mapping[str, int] | Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
-    items = prices.items() if isinstance(prices, Mapping) else prices
-    return tuple(sorted((client, price) for client, price in items))
+def _pairs(prices: Any) -> Any:
+    """In the order of clients; what is no mapping and no list of pairs stays, for `_of_prices` to refuse."""
+    pairs = list(prices.items()) if isinstance(prices, Mapping) else prices
+    if not isinstance(pairs, (list, tuple)):
+        return prices
+    if not all(isinstance(pair, (list, tuple)) and len(pair) == len(("client", "price")) for pair in pairs):
+        return prices
+    return tuple(sorted(map(tuple, pairs), key=lambda pair: str(pair[0])))
 
 
-def _lanes(lanes: Iterable[Lane]) -> tuple[Lane, ...]:
-    return tuple(lanes)
+def _lanes(lanes: Any) -> Any:
+    """What is no list of lanes stays, for `_of_lanes` to refuse."""
+    return tuple(lanes) if isinstance(lanes, (list, tuple)) else lanes
 
 
 @frozen(kw_only=True)
@@ -150,9 +168,9 @@ class Settings:
     lanes: tuple[Lane, ...] = field(default=(), converter=_lanes)
 
     def __attrs_post_init__(self) -> None:
-        if self.policy == "lanes" and not self.lanes:
+        if self.policy == "lanes" and self.lanes == ():
             object.__setattr__(self, "lanes", HYBRID)
-        faults = [*_out_of_range(self), *_not_among(self), *_of_prices(self), *_of_lanes(self)]
+        faults = [*_too_small(self, _LEAST), *_not_among(self, _ALLOWED), *_of_prices(self), *_of_lanes(self)]
         if all(_is_int(getattr(self, name)) for name in _LEAST):
             faults += _contradictions(self)
         if faults:
@@ -203,6 +221,10 @@ _ALLOWED = {
     "at_blocked_head": ("break", "skip"),
     "reserve": ("on_demand", "known", "declared", "peak"),
     "charge_prompt": ("pick", "chunk"),
+    "prefix_caching": (False, True),
+    "chunked_prefill": (False, True),
+    "preempt_lower_class": (False, True),
+    "charge_prediction": (False, True),
 }
 _LEAST_OF_A_LANE = {
     "share_percent": 1,
@@ -213,6 +235,17 @@ _LEAST_OF_A_LANE = {
     "objective_steps": 0,
     "load_tokens": 0,
 }
+_ONLY_OF: tuple[tuple[tuple[str, ...], tuple[Policy, ...], str], ...] = (
+    (
+        ("aging_picks", "client_seats", "client_resident_tokens", "client_committed_cost", "prices"),
+        OF_CLIENTS,
+        "queues of clients",
+    ),
+    (("charge_prediction",), OF_SERVICE, "counters of service"),
+    (("preempt_lower_class",), OF_CLASSES, "classes"),
+)
+"""Settings that say something under some policies only."""
+_ALLOWED_OF_A_LANE = {"order": ("fifo", "vtc"), "by_shape": (False, True)}
 
 
 def _is_int(value: object) -> bool:
@@ -226,26 +259,24 @@ def _too_small(of: object, least: Mapping[str, int], prefix: str = "") -> Iterat
             yield f"{prefix}{name} is {value!r}, but must be an integer of at least {bound}"
 
 
-def _out_of_range(s: Settings) -> Iterator[str]:
-    yield from _too_small(s, _LEAST)
-    for lane in s.lanes:
-        yield from _too_small(lane, _LEAST_OF_A_LANE, f"lane {lane.name!r}: ")
-
-
-def _not_among(s: Settings) -> Iterator[str]:
-    for name, allowed in _ALLOWED.items():
-        if (value := getattr(s, name)) not in allowed:
-            yield f"{name} is {value!r}, but must be one of {', '.join(allowed)}"
-    for lane in s.lanes:
-        if lane.order not in ("fifo", "vtc"):
-            yield f"lane {lane.name!r}: order is {lane.order!r}, but must be one of fifo, vtc"
+def _not_among(of: object, known: Mapping[str, tuple[object, ...]], prefix: str = "") -> Iterator[str]:
+    for name, allowed in known.items():
+        value = getattr(of, name)
+        if not any(type(value) is type(one) and value == one for one in allowed):
+            yield f"{prefix}{name} is {value!r}, but must be one of {', '.join(map(str, allowed))}"
 
 
 def _of_prices(s: Settings) -> Iterator[str]:
-    for client, price in s.prices:
+    prices: Any = s.prices
+    if not isinstance(prices, tuple) or not all(isinstance(pair, tuple) for pair in prices):
+        yield f"prices is {prices!r}, but must be a mapping from client to price"
+        return
+    for client, price in prices:
+        if not isinstance(client, str):
+            yield f"prices has client {client!r}, but a client is a string"
         if not _is_int(price) or price < 1:
             yield f"the price of client {client!r} is {price!r}, but must be an integer of at least 1"
-    yield from _twice("prices", "client", (client for client, _ in s.prices))
+    yield from _twice("prices", "client", (client for client, _ in prices))
 
 
 def _twice(setting: str, what: str, names: Iterable[str]) -> Iterator[str]:
@@ -255,21 +286,41 @@ def _twice(setting: str, what: str, names: Iterable[str]) -> Iterator[str]:
 
 
 def _of_lanes(s: Settings) -> Iterator[str]:
+    if not isinstance(s.lanes, tuple) or not all(isinstance(lane, Lane) for lane in s.lanes):
+        yield f"lanes is {s.lanes!r}, but must be a list of Lane"
+        return
+    for lane in s.lanes:
+        yield from _of_lane(lane)
     yield from _twice("lanes", "lane", (lane.name for lane in s.lanes))
     shares = [lane.share_percent for lane in s.lanes if _is_int(lane.share_percent)]
     if sum(shares) > 100:
         yield f"the shares of the lanes are {' + '.join(map(str, shares))} = {sum(shares)} percent, more than there is"
-    for lane in s.lanes:
-        bounds = lane.share_percent, lane.maximum_percent
-        if all(map(_is_int, bounds)) and not bounds[0] <= bounds[1] <= 100:
-            yield (
-                f"lane {lane.name!r}: maximum_percent is {lane.maximum_percent}, but must be between its"
-                f" share_percent of {lane.share_percent} and 100"
-            )
-    if s.lanes and not any(lane.admits(s.max_prompt_tokens, s.max_output_tokens) for lane in s.lanes):
+    if s.lanes and not any(_takes_all(lane, s) for lane in s.lanes):
         yield (
             "no lane takes a request of every shape: give the last one no limits, or max_prompt_tokens and"
             " max_output_tokens that it covers"
+        )
+
+
+def _takes_all(lane: Lane, s: Settings) -> bool:
+    """Also where a limit is none: that is a fault of its own."""
+    limits = (lane.max_prompt_tokens, s.max_prompt_tokens), (lane.max_output_tokens, s.max_output_tokens)
+    return bool(lane.by_shape) and not any(_is_int(a) and _is_int(b) and a < b for a, b in limits)
+
+
+def _of_lane(lane: Lane) -> Iterator[str]:
+    of = f"lane {lane.name!r}: "
+    if not isinstance(lane.name, str) or not lane.name:
+        yield f"a lane has name {lane.name!r}, but must have one of at least a letter"
+    yield from _too_small(lane, _LEAST_OF_A_LANE, of)
+    yield from _not_among(lane, _ALLOWED_OF_A_LANE, of)
+    share, maximum = lane.share_percent, lane.maximum_percent
+    if _is_int(share) and _is_int(maximum) and not share <= maximum <= 100:
+        yield f"{of}maximum_percent is {maximum}, but must be between its share_percent of {share} and 100"
+    if bool(lane.objective_steps) != bool(lane.load_tokens):
+        yield (
+            f"{of}objective_steps is {lane.objective_steps} and load_tokens {lane.load_tokens}: a promise needs a load"
+            " under which it holds, give both or none"
         )
 
 
@@ -289,9 +340,10 @@ def _contradictions(s: Settings) -> Iterator[str]:
             f"aging_picks is {s.aging_picks} and aging_credit {s.aging_credit}: whoever is preferred is preferred by"
             " something, give both or none"
         )
-    for name in ("aging_picks", "client_seats", "client_resident_tokens", "client_committed_cost", "prices"):
-        if getattr(s, name) and s.policy not in OF_CLIENTS:
-            yield f"{name} is given, but policy {s.policy!r} has no queues of clients: {', '.join(OF_CLIENTS)} have"
+    for names, policies, have in _ONLY_OF:
+        for name in names:
+            if getattr(s, name) and s.policy not in policies:
+                yield f"{name} is given, but policy {s.policy!r} has no {have}: {', '.join(policies)} have"
     if s.max_overtaken and s.policy in OF_CLIENTS:
         yield f"max_overtaken is given, but policy {s.policy!r} has a queue per client: use aging_picks"
     if s.client_resident_tokens and 0 < s.resident_tokens < s.client_resident_tokens:
@@ -303,9 +355,29 @@ def _contradictions(s: Settings) -> Iterator[str]:
         yield f"client_seats is {s.client_seats}, but there are {s.seats} seats in all"
 
 
+def strays(policy: str) -> dict[str, object]:
+    """Settings that say nothing under a policy, at their defaults."""
+    plain = Settings()
+    names = [name for names, policies, _ in _ONLY_OF if policy not in policies for name in names]
+    names += ["aging_credit"] if policy not in OF_CLIENTS else ["max_overtaken"]
+    names += [] if policy in OF_SERVICE else [*WEIGHTS, "charge_prompt"]
+    names += [] if policy in OF_QUANTA else ["quantum"]
+    names += [] if policy == "lanes" else ["lanes"]
+    return {name: getattr(plain, name) for name in names}
+
+
+def unsupported(settings: Settings, honoured: Iterable[str]) -> str | None:
+    """The first setting that is not at its default and not among those that a scheduler honours.  With this in a
+    factory a setting that comes later is refused, too."""
+    plain = Settings()
+    known = set(honoured)
+    changed = (name for name in fields_dict(Settings) if getattr(settings, name) != getattr(plain, name))
+    return next((name for name in changed if name not in known), None)
+
+
 def _warn_of_equal_promises(lanes: tuple[Lane, ...]) -> None:
     for place, lane in enumerate(lanes):
         for other in lanes[:place]:
             if lane.promise == other.promise:
                 says = f"lanes {other.name!r} and {lane.name!r} promise the same: one lane is easier to reason about"
-                warnings.warn(says, stacklevel=4)
+                warnings.warn(says, SettingsWarning, stacklevel=4)

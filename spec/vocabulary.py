@@ -12,11 +12,18 @@ from attrs import Factory, asdict, field, frozen
 
 from .settings import HYBRID as HYBRID
 from .settings import NO_LIMIT_TOKENS as NO_LIMIT_TOKENS
+from .settings import OF_CLASSES as OF_CLASSES
 from .settings import OF_CLIENTS as OF_CLIENTS
+from .settings import OF_QUANTA as OF_QUANTA
+from .settings import OF_SERVICE as OF_SERVICE
+from .settings import WEIGHTS as WEIGHTS
 from .settings import Lane as Lane
 from .settings import Policy as Policy
 from .settings import Settings as Settings
+from .settings import SettingsWarning as SettingsWarning
 from .settings import hybrid as hybrid
+from .settings import strays as strays
+from .settings import unsupported as unsupported
 
 SCHEMA = "schedspec/1"
 
@@ -347,10 +354,20 @@ def blocks_alone(prompt_tokens: int, max_output_tokens: int, block_size: int) ->
     return blocks_for(prompt_tokens + max_output_tokens - 1, block_size)
 
 
+OBJECTS = ("prices", "constants")
+"""Fields of pairs that JSON writes as objects."""
+
+
+def fields_as_json(value: Any) -> dict[str, Any]:
+    """The fields of an attrs class; those below as they are."""
+    plain = asdict(value, recurse=False)
+    return plain | {name: dict(plain[name]) for name in OBJECTS if name in plain}
+
+
 def to_json(value: Any) -> Any:
     """A message as plain data: attrs classes to dicts, sets to sorted lists; deltas stay arrays."""
     if hasattr(value, "__attrs_attrs__"):
-        return {name: to_json(item) for name, item in asdict(value, recurse=False).items()}
+        return {name: to_json(item) for name, item in fields_as_json(value).items()}
     if isinstance(value, Mapping):
         return {str(key): to_json(item) for key, item in value.items()}
     if isinstance(value, (frozenset, set)):

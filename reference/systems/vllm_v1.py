@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from attrs import Factory, define, evolve
 
-from ...spec.vocabulary import Capabilities, Observation, Plan, Request, Settings, Unsupported, blocks_for
+from ...spec.vocabulary import Capabilities, Observation, Plan, Request, Settings, Unsupported, blocks_for, unsupported
 from ..job import ENDED, RUNNING, Job
 from ..pool import Pool
 from ..scheduler import Scheduler
@@ -22,6 +22,10 @@ from ..state import Entry, State
 
 VERSION = "0.33.0"
 NULL_BLOCK = 0
+HONOURED = (
+    *("blocks", "block_size", "seats", "token_budget", "watermark_blocks", "policy", "victim", "reserve"),
+    *("prefix_caching", "chunked_prefill", "chunk_tokens", "overlap_depth", "max_model_tokens"),
+)
 
 
 @define(eq=False)
@@ -105,6 +109,8 @@ class VllmV1(Scheduler):
         for name, no in refused(settings).items():
             if no:
                 raise Unsupported(name, getattr(settings, name))
+        if (other := unsupported(settings, HONOURED)) is not None:
+            raise Unsupported(other, getattr(settings, other))
 
     def max_model_len(self, settings: Settings) -> int:
         return settings.max_model_tokens
@@ -308,7 +314,7 @@ def refused(settings: Settings) -> dict[str, bool]:
         "policy": settings.policy not in ("fcfs", "priority"),
         "victim": settings.victim != ("newest" if settings.policy == "fcfs" else "lowest_priority"),
         "at_blocked_head": settings.at_blocked_head != "break",
-        "reserve": settings.reserve == "declared",
+        "reserve": settings.reserve in ("declared", "peak"),
         "overlap_depth": settings.overlap_depth > 2,
         "max_prompt_tokens": settings.max_prompt_tokens != plain.max_prompt_tokens,
         "max_output_tokens": settings.max_output_tokens != plain.max_output_tokens,

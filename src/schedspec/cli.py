@@ -5,7 +5,8 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any, NoReturn
@@ -16,7 +17,7 @@ from attrs import evolve
 from . import __version__
 from .conformance import terminal
 from .conformance.files import file_name
-from .spec.vocabulary import Settings, Subject, SubjectFactory
+from .spec.vocabulary import Settings, SettingsWarning, Subject, SubjectFactory
 
 VOID = 2
 DEFAULT_FIRST_S = 120
@@ -30,6 +31,7 @@ SUBJECT_HELP = "SUBJECT is a built-in name (reference, fault:ID), package.module
 def cli(ctx: click.Context, show_traceback: bool) -> None:
     """An executable specification of LLM request scheduling."""
     ctx.obj = show_traceback
+    ctx.with_resource(_told_once())
 
 
 def main() -> None:
@@ -113,12 +115,20 @@ def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
     sys.exit(status)
 
 
+def _pinned(texts: Iterable[str]) -> dict[str, Any]:
+    """Settings of the command line.  Raises ValueError with one sentence."""
+    from .conformance.script import read_setting
+
+    return dict(read_setting(text) for text in texts)
+
+
 def _new_check(subject: str, options: Mapping[str, Any]) -> Any:
     from .conformance.check import DEPTHS, Check, soak
     from .conformance.replaying import StepTime
-    from .conformance.script import read_setting
 
     depth = soak(options["seconds"]) if options["depth"] == "soak" else DEPTHS[options["depth"]]
+    pinned = _pinned(options["settings"])
+    Settings(**pinned)  # do they contradict each other?
     wall_s = options["workload_s"] or (None if options["workload"] else depth.workload_s)
     return Check(
         name=subject,
@@ -130,7 +140,7 @@ def _new_check(subject: str, options: Mapping[str, Any]) -> Any:
         step_time=StepTime(fixed_ns=options["step_ns"], per_token_ns=options["token_ns"]),
         rerun=[sys.executable, "-m", "schedspec", "rerun", subject],
         only=_known_rules(options["rules"]),
-        pinned=dict(read_setting(text) for text in options["settings"]),
+        pinned=pinned,
         timeout_s=options["timeout_s"],
     )
 
@@ -250,10 +260,9 @@ def parity(ctx: click.Context, /, subject: str, model: str, **options: Any) -> N
     with _one_sentence(ctx):
         from .conformance.parity import Parity
         from .conformance.parity_report import as_json, printed
-        from .conformance.script import read_setting
 
         quiet, timeout_s = options["as_json"], options["timeout_s"]
-        pinned = dict(read_setting(text) for text in options["settings"])
+        pinned = _pinned(options["settings"])
         theirs, ours = _subject(subject, timeout_s), _subject(model, timeout_s)
         run = Parity(theirs, ours, options["seeds"], options["seed"], pinned, timeout_s)
         with terminal.progress(quiet=quiet) as progress, _kept_off_stdout(quiet):
@@ -459,6 +468,25 @@ def _one_sentence(ctx: click.Context) -> Iterator[None]:
         if ctx.obj:
             traceback.print_exc()
         _stop(str(error), VOID)
+
+
+@contextmanager
+def _told_once() -> Iterator[None]:
+    """A warning about settings is a line on standard error, however often they are made."""
+    told: set[str] = set()
+    plain = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if not issubclass(category, SettingsWarning):
+            plain(message, category, *place, **more)
+        elif str(message) not in told:
+            told.add(str(message))
+            terminal.print_aside(f"warning: {message}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", SettingsWarning)
+        warnings.showwarning = show
+        yield
 
 
 def _stop(sentence: str, status: int) -> NoReturn:

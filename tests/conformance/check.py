@@ -26,7 +26,7 @@ from .machine import search
 from .negotiate import negotiated
 from .replaying import SETTINGS, Replayed, StepTime, replay_workload
 from .scenarios import scenarios
-from .script import Script, with_setting
+from .script import Script, with_settings
 from .shrink import Shrinker, Target, script_size
 from .walks import walk
 
@@ -220,8 +220,7 @@ class Check:
         return self.findings
 
     def start(self, settings: Settings) -> Driver:
-        for name, value in self.pinned.items():
-            settings = with_setting(settings, name, value)
+        settings = with_settings(settings, self.pinned)
         return Driver.start(
             self.factory, settings, self.seed, name=self.name, ignored=all_but(self.only), timeout_s=self.timeout_s
         )
@@ -356,7 +355,9 @@ class Check:
     def _shrink_one(self, failure: Failure, seconds: float) -> None:
         first = replay(self.factory, failure.script, ignored=all_but(self.only))
         if not first.breaks_of(failure.rule):
-            self.findings.notes.append(f"{failure.rule}: its run does not repeat, so its trace is not shortened")
+            others = ", ".join(sorted({violation.rule for violation in first.broken}))
+            why = f"{others} breaks before it if every call is looked at" if others else "its run does not repeat"
+            self.findings.notes.append(f"{failure.rule}: {why}, so its trace is not shortened")
             return
         shrinker = Shrinker(self.factory, failure.script, Target.of(first, failure.rule), seconds, all_but(self.only))
         failure.script = shrinker.shrink()

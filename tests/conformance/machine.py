@@ -6,6 +6,7 @@ from there (`shrink.py`).
 """
 
 from collections.abc import Callable
+from random import Random
 
 import hypothesis.strategies as st
 from hypothesis import HealthCheck, Phase, seed
@@ -15,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from schedspec.spec.vocabulary import Policy, Settings, Unsupported
 
 from .driver import Driver
+from .features import of_feature, with_features
 from .negotiate import negotiated
 from .script import COMPLETE, STEP, Op, cancel, submit, with_deadline
 
@@ -33,12 +35,16 @@ POLICIES: tuple[Policy, ...] = (
 )
 
 
+SEEDS = st.integers(0, 2**32 - 1)
+"""Of dice that draw what has too many choices for a strategy each."""
+
+
 @st.composite
 def small_settings(draw: st.DrawFn) -> Settings:
     """Pools of a few blocks, so that memory is short after a few requests."""
     block_size = draw(st.sampled_from((1, 2, 2, 3, 4)))
     blocks = draw(st.integers(2, 14))
-    return Settings(
+    settings = Settings(
         blocks=blocks,
         block_size=block_size,
         seats=draw(st.integers(1, 5)),
@@ -56,6 +62,7 @@ def small_settings(draw: st.DrawFn) -> Settings:
         max_output_tokens=draw(st.sampled_from((1_048_576, 1_048_576, 7))),
         max_model_tokens=draw(st.sampled_from((2_097_152, 2_097_152, 12))),
     )
+    return with_features(Random(draw(SEEDS)), settings)
 
 
 @st.composite
@@ -79,11 +86,13 @@ def machine_for(
     class SchedulerMachine(RuleBasedStateMachine):
         driver: Driver
         submitted: int
+        dice: Random
 
-        @initialize(wanted=small_settings())
-        def begin(self, wanted: Settings) -> None:
+        @initialize(wanted=small_settings(), seed_of_requests=SEEDS)
+        def begin(self, wanted: Settings, seed_of_requests: int) -> None:
             self.driver = negotiated(start, wanted, refused)
             self.submitted = 0
+            self.dice = Random(seed_of_requests)
 
         def submit_one(self, drawn: tuple[int | tuple[int, ...], int, int | None, int, str]) -> None:
             prompt, output, stop, priority, client = drawn
@@ -91,7 +100,7 @@ def machine_for(
             op = submit(f"r{self.submitted}", prompt, output, stop_after=stop, priority=priority, client=client)
             if self.driver.settings.policy == "edf":
                 op = with_deadline(op)
-            self.driver.do(op)
+            self.driver.do(of_feature(self.dice, op, self.driver.settings))
 
         @rule(drawn=submissions())
         def submits(self, drawn: tuple[int | tuple[int, ...], int, int | None, int, str]) -> None:

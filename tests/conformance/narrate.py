@@ -1,17 +1,20 @@
 """A run in words: one line per protocol message, and the lines of proof that a failure report opens with."""
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from attrs import Factory, define, fields, frozen
+from attrs import Factory, asdict, define, fields, fields_dict, frozen
 
 from schedspec.spec.queueing import PRIORITY_WEIGHT
 from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import (
+    OBJECTS,
     Capabilities,
     Delta,
     Header,
+    Lane,
     Message,
     Observation,
     Outcome,
@@ -97,9 +100,8 @@ class Teller:
             if shared:
                 prompt += f", the first {shared} as in {other}" if shared < request.prompt_tokens else f" as in {other}"
             self.seen.append(request)
-        priority = f", priority {request.priority}" if request.priority else ""
-        client = f", client {request.client}" if request.client != "default" else ""
-        return f"{request.id} ({prompt}, up to {request.max_output_tokens:,} out{priority}{client})"
+        others = "".join(f", {text}" for text in _of_request(request))
+        return f"{request.id} ({prompt}, up to {request.max_output_tokens:,} out{others})"
 
     def receipt(self, receipt: Receipt) -> str:
         if receipt.verdict == "refused":
@@ -173,6 +175,22 @@ class Teller:
         if shown.free:
             parts.append(f"free [{ranges(shown.free)}]")
         return "; ".join(parts)
+
+
+def _of_request(request: Request) -> Iterator[str]:
+    """Whatever is set, beside its size."""
+    if request.priority:
+        yield f"priority {request.priority}"
+    if request.client != "default":
+        yield f"client {request.client}"
+    if request.lane != "default":
+        yield f"lane {request.lane}"
+    if request.deadline_ns is not None:
+        yield f"deadline {request.deadline_ns:,} ns"
+    if request.predicted_output_tokens is not None:
+        yield f"{request.predicted_output_tokens:,} predicted"
+    if request.adapter is not None:
+        yield f"adapter {request.adapter}"
 
 
 def _common(one: Request, other: Request) -> int:
@@ -258,7 +276,47 @@ def settings_in_words(settings: Settings) -> Iterator[str]:
         value = getattr(settings, field.name)
         if field.name in ("blocks", "block_size", "seats", "token_budget") or value == getattr(plain, field.name):
             continue
-        yield f"{field.name} {'on' if value is True else 'off' if value is False else value}"
+        yield f"{field.name} {_setting_in_words(value)}"
+
+
+def _setting_in_words(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if not isinstance(value, tuple):
+        return str(value)
+    items = (_lane_in_words(item) if isinstance(item, Lane) else f"{item[0]} {item[1]}" for item in value)
+    return f"[{'; '.join(items)}]"
+
+
+def _lane_in_words(lane: Lane) -> str:
+    """Its name, its share, and whatever differs from a plain lane."""
+    plain = asdict(Lane(name=lane.name, share_percent=lane.share_percent))
+    others = {name: value for name, value in asdict(lane).items() if value != plain[name]}
+    told = "".join(f", {name} {_setting_in_words(value)}" for name, value in others.items())
+    return f"{lane.name} {lane.share_percent} %{told}"
+
+
+def settings_as_code(settings: Settings, always: Sequence[str] = ()) -> list[str]:
+    """Arguments of `Settings`: those that differ from the plain ones, and these."""
+    named = fields_dict(Settings)
+    plain = Settings()
+    return [
+        f"{name}={as_code(getattr(settings, name) if name not in OBJECTS else dict(getattr(settings, name)))}"
+        for name in named
+        if name in always or getattr(settings, name) != getattr(plain, name)
+    ]
+
+
+def as_code(value: object) -> str:
+    """A value as Python writes it and a formatter would have it."""
+    if isinstance(value, Lane):
+        plain = Lane(name=value.name, share_percent=value.share_percent)
+        given = asdict(value, filter=lambda a, v: a.name in ("name", "share_percent") or v != getattr(plain, a.name))
+        return f"Lane({', '.join(f'{name}={as_code(item)}' for name, item in given.items())})"
+    if isinstance(value, tuple):
+        items = ", ".join(map(as_code, value))
+        return f"({items},)" if len(value) == 1 else f"({items})"
+    return json.dumps(value) if isinstance(value, (str, dict)) else repr(value)
 
 
 def _then(messages: Sequence[Message], violation: Violation, teller: Teller) -> str:
@@ -362,4 +420,5 @@ def _token(messages: Sequence[Message], request: str, position: int) -> str:
 
 
 def version_in_words(capabilities: Capabilities) -> str:
-    return f"{capabilities.name} {capabilities.version}"
+    constants = "".join(f", {name} {value:,}" for name, value in capabilities.constants)
+    return f"{capabilities.name} {capabilities.version}{constants}"

@@ -1,9 +1,12 @@
 """Settings that a subject honours, found by asking: it refuses what it does not, by name."""
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import TypeVar, get_args
 
-from schedspec.spec.vocabulary import Settings, Unsupported
+from attrs import fields_dict
+
+from schedspec.spec.vocabulary import Policy, Settings, Unsupported
 
 from .script import with_setting
 
@@ -21,26 +24,31 @@ def negotiated(start: Callable[[Settings], T], wanted: Settings, refused: dict[s
             return start(settings)
         except Unsupported as no:
             refused[f"{no.setting}={no.value}"] = no
-            others = (with_setting(settings, no.setting, value) for value in INSTEAD.get(no.setting, ()))
-            settings = next((other for other in others if other not in tried), settings)
+            settings = next((other for other in _others(settings, no.setting) if other not in tried), settings)
             if settings in tried:
                 raise
 
 
+def _others(settings: Settings, refused: str) -> Iterator[Settings]:
+    """The same but for a refused setting, if that makes sense."""
+    for value in INSTEAD.get(refused, ()):
+        with suppress(ValueError):
+            yield with_setting(settings, refused, value)
+
+
+POOL = ("blocks", "token_budget")
+"""Whoever refuses one of these wants it pinned."""
+
 INSTEAD: dict[str, tuple[object, ...]] = {
-    "policy": ("fcfs", "priority", "vtc", "lcf", "round_robin", "edf", "sjf", "aging"),
+    "policy": ("fcfs", "priority", "vtc", *get_args(Policy)),
     "victim": ("newest", "lowest_priority"),
     "at_blocked_head": ("break", "skip"),
-    "reserve": ("on_demand", "known", "declared"),
+    "reserve": ("on_demand", "known", "declared", "peak"),
     "prefix_caching": (False, True),
     "chunked_prefill": (True, False),
-    "chunk_tokens": (0,),
     "overlap_depth": (1, 2),
-    "watermark_blocks": (0,),
     "seats": (8, 4, 2, 1),
     "block_size": (4, 8, 16, 2, 1),
-    "max_prompt_tokens": (1_048_576,),
-    "max_output_tokens": (1_048_576,),
-    "max_model_tokens": (2_097_152,),
 }
+INSTEAD |= {name: (one.default,) for name, one in fields_dict(Settings).items() if name not in (*INSTEAD, *POOL)}
 """What to ask for instead of a refused value."""

@@ -3,14 +3,13 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from attrs import asdict
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from schedspec.spec.vocabulary import Settings
 
-from .narrate import counted, step_table
+from .narrate import counted, settings_as_code, step_table
 from .parity import Difference, Parity
 from .script import Script, to_json
 
@@ -89,8 +88,7 @@ def _table(found: Difference, settings: Settings, subject: str, model: str) -> R
 
 def _settings(settings: Settings) -> str:
     """The pool, and whatever differs from the plain settings."""
-    plain, shown = asdict(Settings()), ("blocks", "block_size", "seats", "token_budget")
-    return ", ".join(f"{k}={v}" for k, v in asdict(settings).items() if k in shown or v != plain[k])
+    return ", ".join(settings_as_code(settings, ("blocks", "block_size", "seats", "token_budget")))
 
 
 def rows(found: Difference) -> Iterator[tuple[str, str, str, bool]]:

@@ -13,16 +13,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from attrs import asdict, fields
+from attrs import asdict, fields_dict
 
 from schedspec.spec.catalogue import registry
 from schedspec.spec.registry import Rule
 from schedspec.spec.trace import TraceWriter
-from schedspec.spec.vocabulary import Settings
+from schedspec.spec.vocabulary import Request
 
 from .check import Check, Failure, Findings, exit_status, results
 from .driver import Driver
-from .narrate import Line, counted, step_table
+from .narrate import Line, as_code, counted, settings_as_code, step_table
 from .page import WIDTH, Case, Page, shown_path
 from .script import Op, Script, to_json
 
@@ -218,19 +218,18 @@ def as_test(subject: str, failure: Failure, *, only: bool = False) -> Iterator[s
     yield ""
     yield f"from schedspec.conformance.script import {', '.join(_imports(failure.script))}"
     yield "from schedspec.conformance.testing import assert_keeps"
-    yield "from schedspec.spec.vocabulary import Settings"
+    yield f"from schedspec.spec.vocabulary import {'Lane, ' if failure.script.settings.lanes else ''}Settings"
     yield ""
     yield ""
     yield f"def test_{rule.lower().replace('-', '_')}() -> None:"
-    yield f"    settings = Settings({_settings(failure.script.settings)})"
-    if len(one_line := f"    ops = [{', '.join(ops)}]") <= WIDTH:
-        yield one_line
-    else:
-        yield "    ops = ["
-        yield from (f"        {op}," for op in ops)
-        yield "    ]"
+    settings, lanes = failure.script.settings, [as_code(lane) for lane in failure.script.settings.lanes]
+    arguments = [
+        _fitting("lanes=", lanes, "[]", 8) if a.startswith("lanes=") else a for a in settings_as_code(settings)
+    ]
+    yield "    " + _fitting("settings = Settings", arguments, "()", 4)
+    yield "    " + _fitting("ops = ", ops, "[]", 4)
     script = f"Script(settings, {failure.script.seed}, ops)" + (", only=True" if only else "")
-    yield f"    assert_keeps({_quoted(rule)}, {_quoted(subject)}, {script})"
+    yield f"    assert_keeps({as_code(rule)}, {as_code(subject)}, {script})"
 
 
 def _imports(script: Script) -> list[str]:
@@ -240,20 +239,20 @@ def _imports(script: Script) -> list[str]:
     return sorted(used, key=lambda name: (not name.isupper(), name[0].islower(), name))
 
 
-def _settings(settings: Settings) -> str:
-    plain = Settings()
-    return ", ".join(
-        f"{field.name}={_quoted(getattr(settings, field.name))}"
-        for field in fields(Settings)
-        if getattr(settings, field.name) != getattr(plain, field.name)
-    )
+def _fitting(begin: str, items: Sequence[str], brackets: str, indent: int) -> str:
+    """On one line; or if that is too long, or has lines in it, on a line for each."""
+    one_line = f"{begin}{brackets[0]}{', '.join(items)}{brackets[1]}"
+    if indent + len(one_line) < WIDTH and "\n" not in one_line:
+        return one_line
+    inner = "".join(f"\n{' ' * (indent + 4)}{item}," for item in items)
+    return f"{begin}{brackets[0]}{inner}\n{' ' * indent}{brackets[1]}"
 
 
 def _op(op: Op) -> str:
     if op.kind in ("step", "complete"):
         return op.kind.upper()
     if op.kind == "cancel":
-        return f"cancel({_quoted(op.id)})"
+        return f"cancel({as_code(op.id)})"
     if op.kind == "repeat":
         return f'Op("repeat", back={op.back})'
     if op.kind == "tick":
@@ -261,14 +260,10 @@ def _op(op: Op) -> str:
     assert op.request is not None
     request = op.request
     rest = f", stop_after={op.stop_after}" if op.stop_after is not None else ""
-    rest += f", priority={request.priority}" if request.priority else ""
-    rest += f", client={_quoted(request.client)}" if request.client != "default" else ""
-    return f"submit({_quoted(request.id)}, {_prompt(request.prompt_ids)}, {request.max_output_tokens}{rest})"
-
-
-def _quoted(value: object) -> str:
-    """As a formatter would have it."""
-    return json.dumps(value) if isinstance(value, str) else repr(value)
+    for name, one in fields_dict(Request).items():
+        if name not in ("id", "prompt_ids", "max_output_tokens") and getattr(request, name) != one.default:
+            rest += f", {name}={as_code(getattr(request, name))}"
+    return f"submit({as_code(request.id)}, {_prompt(request.prompt_ids)}, {request.max_output_tokens}{rest})"
 
 
 def _prompt(ids: Sequence[int]) -> str:

@@ -5,13 +5,14 @@ shrinker, pasted as a test.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from attrs import asdict, evolve, field, frozen
 
 from schedspec.spec.protocol import read_request, read_settings
-from schedspec.spec.vocabulary import NS_PER_S, Request, Settings
+from schedspec.spec.vocabulary import NS_PER_S, WEIGHTS, Request, Settings, strays
+from schedspec.spec.vocabulary import to_json as as_plain
 
 OpKind = Literal["submit", "cancel", "step", "complete", "repeat", "tick"]
 
@@ -41,9 +42,30 @@ class Script:
 
 
 def with_setting(settings: Settings, name: str, value: object) -> Settings:
-    """The same settings but for one.  Raises ValueError if that makes no sense."""
+    """The same settings but for one; what says nothing without it goes with it.  Raises ValueError if that makes no
+    sense."""
     changes: dict[str, Any] = {name: value}
+    if name == "policy":
+        changes |= strays(str(value))
+    elif name == "lanes" and not value:
+        return with_setting(settings, "policy", Settings().policy)
+    elif name in ("aging_picks", "aging_credit") and not value:
+        changes |= {"aging_picks": 0, "aging_credit": 0}
+    elif name in WEIGHTS:
+        changes = {weight: getattr(Settings(), weight) for weight in WEIGHTS} | changes
     return evolve(settings, **changes)
+
+
+def with_settings(settings: Settings, changes: Mapping[str, object]) -> Settings:
+    """The same settings but for these; of the others what contradicts them is given up, a policy and its own ones.
+    Raises ValueError if they contradict each other."""
+    several: dict[str, Any] = dict(changes)
+    if "policy" in changes:
+        settings = with_setting(settings, "policy", changes["policy"])
+    try:
+        return evolve(settings, **several)
+    except ValueError:
+        return evolve(with_setting(settings, "policy", Settings().policy), **several)
 
 
 def read_setting(text: str) -> tuple[str, object]:
@@ -69,9 +91,10 @@ def read_setting(text: str) -> tuple[str, object]:
 def _read_json(name: str, value: str) -> object:
     """Prices and lanes are written as JSON."""
     try:
-        return getattr(read_settings({"policy": "lanes", name: json.loads(value)}), name)
+        plain = json.loads(value)
     except ValueError as error:
-        raise ValueError(f"setting {name} is {value!r}, but must be JSON that makes sense: {error}") from None
+        raise ValueError(f"setting {name} is {value!r}, but must be JSON: {error}") from None
+    return getattr(read_settings({"policy": "lanes", name: plain}, "setting"), name)
 
 
 STEP = Op("step")
@@ -85,14 +108,13 @@ def submit(
     output: int,
     *,
     stop_after: int | None = None,
-    client: str = "default",
-    priority: int = 0,
+    **others: Any,
 ) -> Op:
-    """A submission; a prompt given as a number is that many tokens that no other request shares."""
+    """A submission; a prompt given as a number is that many tokens that no other request shares.  `others` are fields
+    of the request."""
     start = sum(id.encode()) * 1000
     ids = range(start, start + prompt) if isinstance(prompt, int) else prompt
-    request = Request(id=id, prompt_ids=tuple(ids), max_output_tokens=output, client=client, priority=priority)
-    return Op("submit", request, stop_after)
+    return Op("submit", Request(id=id, prompt_ids=tuple(ids), max_output_tokens=output, **others), stop_after)
 
 
 def with_deadline(op: Op) -> Op:
@@ -124,7 +146,7 @@ def to_json(script: Script) -> dict[str, Any]:
         if op.kind == "tick":
             plain["ns"] = op.ns
         ops.append(plain)
-    return {"settings": asdict(script.settings), "seed": script.seed, "ops": ops}
+    return {"settings": as_plain(script.settings), "seed": script.seed, "ops": ops}
 
 
 def from_json(plain: dict[str, Any]) -> Script:

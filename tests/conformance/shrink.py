@@ -5,13 +5,16 @@ Each candidate is run on a fresh subject.  What a recorded trace allows instead 
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from string import ascii_lowercase
+from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve, fields_dict, frozen
 
 from schedspec.spec.protocol import ProtocolError
-from schedspec.spec.vocabulary import Settings, SubjectFactory, Unsupported
+from schedspec.spec.vocabulary import Lane, Request, Settings, SettingsWarning, SubjectFactory, Unsupported
 
 from .driver import Driver
 from .script import Op, Script, with_setting
@@ -73,6 +76,12 @@ class Shrinker:
         self.tries = 0
 
     def shrink(self) -> Script:
+        with warnings.catch_warnings():  # of lanes that became equal on the way
+            warnings.simplefilter("ignore", SettingsWarning)
+            self._shrink()
+        return self.best
+
+    def _shrink(self) -> None:
         self._cut_at_failure()
         before = None
         while before != self.best and time.monotonic() < self.deadline:
@@ -84,7 +93,6 @@ class Shrinker:
             self._improve(smaller_requests)
             self._improve(plainer_names)
             self._improve(plainer_tokens)
-        return self.best
 
     def _cut_at_failure(self) -> None:
         driver = self._run(self.best)
@@ -156,32 +164,40 @@ def _sizes(most: int) -> Iterator[int]:
         most //= 2
 
 
+FIRST_PLAIN = ("prefix_caching", "overlap_depth")
+SIZES = ("blocks", "seats", "token_budget", "block_size")
+
+
 def plainer_settings(script: Script) -> Iterator[Script]:
-    plain: Sequence[tuple[str, object]] = (
-        ("prefix_caching", False),
-        ("overlap_depth", 1),
-        ("watermark_blocks", 0),
-        ("policy", "fcfs"),
-        ("victim", "newest"),
-        ("at_blocked_head", "break"),
-        ("reserve", "on_demand"),
-        ("chunked_prefill", True),
-        ("chunk_tokens", 0),
-        ("max_prompt_tokens", Settings().max_prompt_tokens),
-        ("max_output_tokens", Settings().max_output_tokens),
-        ("max_model_tokens", Settings().max_model_tokens),
-    )
-    for name, value in plain:
-        if getattr(script.settings, name) != value:
+    for name, value in _plainer_values(script.settings):
+        with suppress(ValueError):
             yield evolve(script, settings=with_setting(script.settings, name, value))
-    for name in ("blocks", "seats", "token_budget", "block_size"):
-        value = getattr(script.settings, name)
-        for smaller in sorted({value // 2, value - 1}):
-            if smaller >= 1:
-                try:
-                    yield evolve(script, settings=with_setting(script.settings, name, smaller))
-                except ValueError:
-                    continue
+
+
+def _plainer_values(settings: Settings) -> Iterator[tuple[str, object]]:
+    plain = Settings()
+    for name in dict.fromkeys((*FIRST_PLAIN, *fields_dict(Settings))):
+        if name not in SIZES and getattr(settings, name) != getattr(plain, name):
+            yield name, getattr(plain, name)
+    for place in range(len(settings.prices)):
+        yield "prices", settings.prices[:place] + settings.prices[place + 1 :]
+    for place, lane in enumerate(settings.lanes):
+        before, after = settings.lanes[:place], settings.lanes[place + 1 :]
+        yield "lanes", before + after
+        yield from (("lanes", (*before, other, *after)) for other in _plainer_lanes(lane))
+    for name in SIZES:
+        size = getattr(settings, name)
+        yield from ((name, smaller) for smaller in sorted({size // 2, size - 1}) if smaller >= 1)
+
+
+def _plainer_lanes(lane: Lane) -> Iterator[Lane]:
+    plain = Lane(name=lane.name, share_percent=lane.share_percent)
+    for name in fields_dict(Lane):
+        if getattr(lane, name) != getattr(plain, name):
+            change: dict[str, Any] = {name: getattr(plain, name)}
+            yield evolve(lane, **change)
+    if lane.objective_steps:
+        yield evolve(lane, objective_steps=0, load_tokens=0)
 
 
 def smaller_requests(script: Script) -> Iterator[Script]:
@@ -197,8 +213,11 @@ def smaller_requests(script: Script) -> Iterator[Script]:
             smaller.append(evolve(op, request=evolve(request, priority=0)))
         if request.deadline_ns is not None:
             smaller.append(evolve(op, request=evolve(request, deadline_ns=None)))
-        if request.client != "default":
-            smaller.append(evolve(op, request=evolve(request, client="default")))
+        for name in ("client", "lane", "predicted_output_tokens", "adapter"):
+            plain = fields_dict(Request)[name].default
+            if getattr(request, name) != plain:
+                changes: dict[str, Any] = {name: plain}
+                smaller.append(evolve(op, request=evolve(request, **changes)))
         for other in smaller:
             yield evolve(script, ops=(*script.ops[:place], other, *script.ops[place + 1 :]))
 

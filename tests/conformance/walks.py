@@ -5,12 +5,14 @@ small world first, then who comes: equal prefixes or none, long prompts or short
 priorities, cancels and early stops or without.  Memory is short in all of them: that is where schedulers differ.
 """
 
+from collections.abc import Iterable
 from random import Random
 
 from attrs import evolve, frozen
 
 from schedspec.spec.vocabulary import Policy, Settings, blocks_for
 
+from .features import of_feature, with_features
 from .script import COMPLETE, STEP, Op, Script, cancel, submit, with_deadline
 
 POLICIES: tuple[Policy, ...] = ("vtc", "vtc", "lcf", "round_robin", "edf", "sjf", "aging")
@@ -35,8 +37,12 @@ def walk(seed: int) -> Script:
     """The same script for the same seed."""
     dice = Random(seed)
     mood = _mood(dice)
-    settings = _of_some_policy(Random(f"policy {seed}"), _world(dice, mood))
-    ops = _operations(dice, mood)
+    world = _of_some_policy(Random(f"policy {seed}"), _world(dice, mood))
+    settings = with_features(Random(f"features {seed}"), world)
+    ops: Iterable[Op] = _operations(dice, mood)
+    if settings != world:
+        asked = Random(f"requests {seed}")
+        ops = [of_feature(asked, op, settings) for op in ops]
     return Script(settings, seed, map(with_deadline, ops) if settings.policy == "edf" else ops)
 
 

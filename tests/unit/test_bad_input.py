@@ -1,8 +1,10 @@
 """Bad input: one clear sentence that names message, field and value, exit status 2, and what was seen is kept."""
 
 import json
+import re
 import sys
 import time
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,11 +16,12 @@ from click.testing import CliRunner, Result
 from schedspec.cli import cli
 from schedspec.conformance.driver import replay
 from schedspec.conformance.script import Script, cancel, rounds, submit
+from schedspec.conformance.walks import walk
 from schedspec.reference import Scheduler
 from schedspec.reference.faults import factory
 from schedspec.reference.job import Job
 from schedspec.spec.trace import TraceWriter
-from schedspec.spec.vocabulary import Delta, Plan, Settings
+from schedspec.spec.vocabulary import Delta, Lane, Plan, Settings, hybrid
 
 
 class Raises(Scheduler):
@@ -168,6 +171,15 @@ def test_a_subject_that_cannot_be_had(name: str, sentence: str, tmp_path: Path) 
         (["--setting", "blocks=many"], "setting blocks is 'many', but must be an integer"),
         (["--setting", "bloks=3"], "'bloks=3' is no setting"),
         (["--setting", "blocks=0"], "blocks is 0, but must be an integer of at least 1"),
+        (["--setting", "lanes=[{]"], "setting lanes is '[{]', but must be JSON"),
+        (["--setting", "lanes=3"], "setting: lanes is 3, but must be a list"),
+        (["--setting", 'lanes=[{"name": "chat"}]'], "setting: lanes[0].share_percent is missing, but Lane needs it"),
+        (["--setting", 'lanes=[{"name": "chat", "share_percent": 170}]'], "maximum_percent is 100, but must be"),
+        (["--setting", 'lanes=[{"name": "chat", "share_percent": 70}]'], "write policy='lanes'"),
+        (["--setting", 'prices={"a": 2}'], "prices is given, but policy 'fcfs' has no queues of clients"),
+        (["--setting", "policy=vtc", "--setting", 'prices={"a": 0}'], "the price of client 'a' is 0, but must be"),
+        (["--setting", "policy=vtc", "--setting", "prices=[1]"], "setting: prices[0] is 1, but must be a list"),
+        (["--setting", "policy=vtc", "--setting", "max_overtaken=2"], "has a queue per client: use aging_picks"),
         (["--rule", "KV-77"], "there is no rule 'KV-77'"),
         (["--workload", "azur:x"], "did you mean"),
         (["--workload", "azure:no-such-file.csv"], "no-such-file.csv"),
@@ -184,6 +196,113 @@ def test_wrong_arguments(arguments: list[str], sentence: str, tmp_path: Path) ->
 def test_settings_report_all_faults_at_once() -> None:
     with pytest.raises(ValueError, match=r"blocks is 0.*seats is -1.*policy is 'lifo'"):
         Settings(blocks=0, seats=-1, policy="lifo")  # type: ignore[arg-type]
+
+
+CHAT = Lane(name="chat", share_percent=70)
+REST = Lane(name="rest", share_percent=30)
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ({"quantum": 0}, "quantum is 0, but must be an integer of at least 1"),
+        ({"input_weight": -1}, "input_weight is -1, but must be an integer of at least 0"),
+        ({"output_weight": 2.0}, "output_weight is 2.0, but must be an integer of at least 0"),
+        ({"seats": True}, "seats is True, but must be an integer of at least 1"),
+        ({"seats": "8"}, "seats is '8', but must be an integer of at least 1"),
+        ({"prefix_caching": 1}, "prefix_caching is 1, but must be one of False, True"),
+        ({"charge_prompt": "picks"}, "charge_prompt is 'picks', but must be one of pick, chunk"),
+        ({"policy": "fifo"}, "policy is 'fifo', but must be one of fcfs, priority,"),
+        ({"watermark_blocks": 64}, "watermark_blocks is 64, but the pool has 64 blocks"),
+        ({"input_weight": 0, "output_weight": 0}, "all weights are 0: no service would ever count"),
+        ({"policy": "vtc", "aging_picks": 3}, "aging_picks is 3 and aging_credit 0"),
+        ({"policy": "vtc", "aging_credit": 3}, "aging_picks is 0 and aging_credit 3"),
+        ({"client_seats": 2}, "client_seats is given, but policy 'fcfs' has no queues of clients"),
+        ({"policy": "vtc", "client_seats": 9}, "client_seats is 9, but there are 8 seats in all"),
+        (
+            {"policy": "vtc", "client_resident_tokens": 9, "resident_tokens": 8},
+            "client_resident_tokens is 9, but resident_tokens allows all clients together 8",
+        ),
+        ({"policy": "round_robin", "charge_prediction": True}, "policy 'round_robin' has no counters of service"),
+        ({"policy": "vtc", "preempt_lower_class": True}, "policy 'vtc' has no classes: priority, edf,"),
+        ({"policy": "drr", "max_overtaken": 2}, "max_overtaken is given, but policy 'drr' has a queue per client"),
+        ({"policy": "vtc", "prices": ["a"]}, "prices is ['a'], but must be a mapping from client to price"),
+        ({"policy": "vtc", "prices": {"a": 1.5}}, "the price of client 'a' is 1.5, but must be an integer"),
+        ({"policy": "vtc", "prices": {"a": -1}}, "the price of client 'a' is -1, but must be an integer"),
+        ({"policy": "vtc", "prices": {1: 2}}, "prices has client 1, but a client is a string"),
+        ({"policy": "vtc", "prices": [("a", 1), ("a", 2)]}, "prices has client 'a' 2 times"),
+        ({"lanes": [CHAT, REST]}, "lanes are given, but policy is 'fcfs': write policy='lanes'"),
+        ({"policy": "lanes", "lanes": "chat"}, "lanes is 'chat', but must be a list of Lane"),
+        ({"policy": "lanes", "lanes": [{"name": "chat"}]}, "but must be a list of Lane"),
+        ({"policy": "lanes", "lanes": [CHAT, evolve(REST, name="chat")]}, "lanes has lane 'chat' 2 times"),
+        ({"policy": "lanes", "lanes": [CHAT, evolve(REST, share_percent=31)]}, "lanes are 70 + 31 = 101 percent"),
+        ({"policy": "lanes", "lanes": [evolve(CHAT, by_shape=False)]}, "no lane takes a request of every shape"),
+        ({"policy": "lanes", "lanes": [evolve(CHAT, max_prompt_tokens=9)]}, "no lane takes a request of every shape"),
+    ],
+)
+def test_settings_that_make_no_sense(asked: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValueError, match=f"^settings: [^;]*{re.escape(sentence)}[^;]*$"):
+        Settings(**asked)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"name": ""}, "a lane has name '', but must have one"),
+        ({"name": 3}, "a lane has name 3, but must have one"),
+        ({"share_percent": 0}, "lane 'chat': share_percent is 0, but must be an integer of at least 1"),
+        ({"share_percent": True}, "lane 'chat': share_percent is True, but must be an integer of at least 1"),
+        ({"share_percent": 70.0}, "lane 'chat': share_percent is 70.0, but must be an integer of at least 1"),
+        ({"maximum_percent": 60}, "maximum_percent is 60, but must be between its share_percent of 70 and 100"),
+        ({"maximum_percent": 101}, "maximum_percent is 101, but must be between its share_percent of 70 and 100"),
+        ({"order": "lifo"}, "lane 'chat': order is 'lifo', but must be one of fifo, vtc"),
+        ({"by_shape": 1}, "lane 'chat': by_shape is 1, but must be one of False, True"),
+        ({"burst": -1}, "lane 'chat': burst is -1, but must be an integer of at least 0"),
+        ({"max_prompt_tokens": 0}, "lane 'chat': max_prompt_tokens is 0, but must be an integer of at least 1"),
+        ({"max_output_tokens": "4"}, "lane 'chat': max_output_tokens is '4', but must be an integer of at least 1"),
+        ({"objective_steps": 3}, "lane 'chat': objective_steps is 3 and load_tokens 0"),
+        ({"load_tokens": 3}, "lane 'chat': objective_steps is 0 and load_tokens 3"),
+    ],
+)
+def test_lanes_that_make_no_sense(changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValueError, match=f"^settings: [^;]*{re.escape(sentence)}[^;]*$"):
+        Settings(policy="lanes", lanes=[evolve(CHAT, **changes), REST])
+
+
+def test_all_faults_of_lanes_and_prices_come_at_once() -> None:
+    with pytest.raises(ValueError, match="quantum is 0") as error:
+        Settings(policy="lanes", quantum=0, prices={"a": 0}, lanes=[CHAT, evolve(CHAT, burst=-1)], client_seats=99)
+    for part in ("quantum is 0", "price of client 'a' is 0", "burst is -1", "'chat' 2 times", "70 + 70 = 140 percent"):
+        assert part in str(error.value)
+
+
+def test_hybrid_makes_sense_whatever_the_pool_is() -> None:
+    assert hybrid(blocks=1, block_size=1).client_resident_tokens == 1
+    assert hybrid(blocks=64, seats=1).client_resident_tokens == 256
+    assert hybrid(client_resident_tokens=7).client_resident_tokens == 7
+    assert sum(lane.share_percent for lane in hybrid().lanes) == 100
+
+
+EQUAL = '[{"name": "a", "share_percent": 50}, {"name": "b", "share_percent": 50}]'
+
+
+def test_two_lanes_that_promise_the_same_are_told_in_one_line(tmp_path: Path, lines: list[str]) -> None:
+    told = "warning: lanes 'a' and 'b' promise the same: one lane is easier to reason about"
+    header = json.loads(lines[0])
+    header["settings"] |= {"policy": "lanes", "lanes": json.loads(EQUAL)}
+    (tmp_path / "run.jsonl").write_text("\n".join([json.dumps(header), *lines[1:]]) + "\n")
+    asked = ["--workload", "none", "--setting", "policy=lanes", "--setting", f"lanes={EQUAL}"]
+    for arguments in (["trace", str(tmp_path / "run.jsonl")], ["check", f"{__name__}:CannotBeMade", *asked]):
+        result = CliRunner().invoke(cli, [*arguments, "--report", str(tmp_path / "report")])
+        assert [line for line in result.stderr.splitlines() if "promise the same" in line] == [told]
+        assert "settings.py" not in result.output
+
+
+def test_drawn_settings_warn_of_nothing() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for seed in range(200):
+            walk(seed)
 
 
 # --- traces ----------------------------------------------------------------------------------------------------

@@ -4,8 +4,11 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
+
+from schedspec.spec.vocabulary import Policy
 
 ROOT = Path(__file__).parents[2]
 RUN = ROOT / "tests" / "bench" / "run.py"
@@ -13,6 +16,7 @@ FIELDS = {"figure", "unit", "asked", "ratio"}
 ASKED = {
     "monitor": {"monitor.decode", "monitor.decode.content", "monitor.decode.prefix_cache.content"},
     "reference": {"reference.decode.4", "reference.decode.4.recorded", "reference.decode.4.recorded.waiting_10"},
+    "policies": {"policies.vtc", "policies.drr", "policies.lanes"},
     "search": {"search"},
     "trace": {"trace.memory"},
 }
@@ -32,6 +36,11 @@ def test_a_bench_says_what_it_measured(name: str, tmp_path: Path) -> None:
     assert all(value["figure"] > 0 for value in printed.values())
     assert {key for key, value in printed.items() if value["asked"] is not None} >= ASKED[name]
     assert all((value["asked"] is None) == (value["ratio"] is None) for value in printed.values())
+
+
+def test_every_policy_is_measured(tmp_path: Path) -> None:
+    found = json.loads(bench("--only", "policies", "--json", "--out", str(tmp_path / "bench.json")))
+    assert set(found) == {f"policies.{policy}" for policy in get_args(Policy)}
 
 
 def test_less_time_is_a_better_ratio(tmp_path: Path) -> None:

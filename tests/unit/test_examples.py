@@ -590,7 +590,7 @@ def test_an_adapter_that_takes_no_settings_at_all() -> None:
             raise NotImplementedError("policy")
 
     (failed,) = failures(Picky)
-    sentence = "setting policy='aging' is not supported, nor is any other value that was tried"
+    sentence = "setting policy='lanes' is not supported, nor is any other value that was tried"
     assert failed == Check("configure", False, sentence)
 
 

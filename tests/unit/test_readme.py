@@ -10,7 +10,7 @@ from typing import get_args, get_type_hints
 
 import click
 import pytest
-from attrs import fields_dict, frozen
+from attrs import NOTHING, fields_dict, frozen
 
 from schedspec.cli import cli
 from schedspec.spec.catalogue import registry
@@ -19,13 +19,17 @@ from schedspec.spec.protocol import read_plan
 from schedspec.spec.trace import read_trace
 from schedspec.spec.vocabulary import (
     CLAIMS,
+    CONSTANTS,
     DELTAS,
+    NO_LIMIT_TOKENS,
     REFUSAL_REASONS,
     Capabilities,
+    Lane,
     Message,
     Observation,
     Outcome,
     Plan,
+    Policy,
     Request,
     RequestView,
     Settings,
@@ -229,7 +233,9 @@ def first_column(heading: str) -> set[str]:
     ("heading", "names"),
     [
         ("Settings", set(fields_dict(Settings))),
-        ("Capabilities", set(fields_dict(Capabilities)) | set(CLAIMS)),
+        ("Capabilities", set(fields_dict(Capabilities)) | set(CLAIMS) | set(CONSTANTS)),
+        ("Policies", set(get_args(Policy))),
+        ("Lanes", set(fields_dict(Lane))),
         ("Plans and outcomes", set(fields_dict(Plan))),
         ("Deltas", set(DELTAS)),
         ("Snapshots", set(fields_dict(Observation))),
@@ -246,9 +252,9 @@ def test_every_field_is_named(cls: type) -> None:
 
 def test_every_reason_and_default_is_named() -> None:
     assert [reason for reason in REFUSAL_REASONS if f"`{reason}`" not in README] == []
-    for name, default in ((n, a.default) for n, a in fields_dict(Settings).items() if not n.startswith("max_")):
+    for name, default in ((n, a.default) for n, a in fields_dict(Settings).items() if not n.endswith("put_tokens")):
         shown = f'"{default}"' if isinstance(default, str) else str(default)
-        assert re.search(rf"\| `{name}` \| `?{re.escape(shown)}`? \|", README), name
+        assert re.search(rf"\| (`\w+`, )*`{name}`(, `\w+`)* \| `?({re.escape(shown)}|huge)`? \|", README), name
 
 
 def test_every_workload_is_named() -> None:
@@ -264,17 +270,62 @@ def test_every_rule_that_is_named_exists() -> None:
     assert set(re.findall(rf"\b(?:{families})-\d+\b", README)) <= set(registry.rules)
 
 
-def test_every_claim_names_the_rules_that_it_makes_bind() -> None:
-    section = README.partition("| claim | promise |")[2].partition("\n\n")[0]
-    rows = {line.split("|")[1]: line for line in section.splitlines()[2:]}
-    for conjunct in registry.conjuncts:
-        for claim in conjunct.binding.claims:
-            (row,) = (row for cell, row in rows.items() if f"`{claim}`" in cell)
-            assert conjunct.rule in row
-    for rule in registry.rules.values():
-        for claim in rule.binding.claims:
-            (row,) = (row for cell, row in rows.items() if f"`{claim}`" in cell)
-            assert rule.id in row
+def rows_of(head: str) -> dict[str, list[str]]:
+    """The table under a head: the name in its first cell -> the other cells."""
+    section = README.partition(f"| {head} |")[2].partition("\n\n")[0]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines()[2:]]
+    return {first.strip("`"): rest for first, *rest in cells}
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_every_claim_has_its_promise_and_the_rules_that_it_makes_bind(claim: str) -> None:
+    promise, rules = rows_of("claim | promise")[claim]
+    assert promise == CLAIMS[claim]
+    bound = {rule.id for rule in registry.rules.values() if claim in rule.binding.claims}
+    bound |= {conjunct.rule for conjunct in registry.conjuncts if claim in conjunct.binding.claims}
+    assert bound <= set(re.findall(r"[A-Z]+-\d+", rules)), f"{claim}: {', '.join(sorted(bound))}"
+
+
+@pytest.mark.parametrize("constant", CONSTANTS)
+def test_every_constant_has_its_meaning(constant: str) -> None:
+    assert rows_of("constant")[constant] == [CONSTANTS[constant]]
+
+
+def test_every_policy_that_is_claimed_is_a_policy() -> None:
+    assert [policy for policy in get_args(Policy) if policy not in CLAIMS] == []
+
+
+def test_defaults_of_a_lane_are_shown() -> None:
+    section = README.partition("\n### Lanes\n")[2].partition("\n### ")[0]
+    for name, lane in fields_dict(Lane).items():
+        shown = f'"{lane.default}"' if isinstance(lane.default, str) else str(lane.default).lower()
+        shown = "" if lane.default is NOTHING else "huge" if lane.default == NO_LIMIT_TOKENS else shown
+        assert re.search(rf"\| (`\w+`, )*`{name}`(, `\w+`)* \| ?`?{re.escape(shown)}`? ?\|", section), name
+
+
+# --- a policy from CONTRIBUTING ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def policies(tmp_path: Path) -> Path:
+    """A folder with every Python file of CONTRIBUTING in it."""
+    for block in blocks("python", CONTRIBUTING):
+        (tmp_path / block.file).write_text(block.text, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize("subject", ["my_policy:Mine", "my_claims:Mine"])
+def test_the_policy_is_a_good_one(policies: Path, subject: str) -> None:
+    arguments = ("check", subject, "--depth", "smoke", "--workload", "none", "--setting", "policy=vtc")
+    done = run(policies, "-m", "schedspec", *arguments)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_fault_of_the_policy_shows_as_it_says(policies: Path) -> None:
+    done = run(policies, "-m", "schedspec", "check", "forgetful:Wrong", "--workload", "none", "--rule", "FAIR-6")
+    assert done.returncode == 1
+    (shown,) = (block.text for block in blocks("text", CONTRIBUTING))
+    assert " ".join(shown.split()) in " ".join(done.stdout.split())
 
 
 # --- the other pages ---------------------------------------------------------------------------------------

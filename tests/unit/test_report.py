@@ -1,9 +1,10 @@
 """The page of a failure: on one screen, in words that a stranger can follow, whatever was found."""
 
 import ast
+import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from attrs import evolve
@@ -16,15 +17,28 @@ from schedspec.conformance.instead import GLOSSARY, INSTEAD
 from schedspec.conformance.narrate import ranges
 from schedspec.conformance.page import MOST_LINES, WIDTH, Case, Page
 from schedspec.conformance.recorded import case_of, judge, write_recorded
-from schedspec.conformance.script import COMPLETE, STEP, Op, Script, cancel, rounds, submit
-from schedspec.reference import make
+from schedspec.conformance.script import COMPLETE, STEP, Op, Script, cancel, from_json, rounds, submit, to_json
+from schedspec.reference import Scheduler, make
 from schedspec.reference.faults import factory
 from schedspec.spec.catalogue import registry
 from schedspec.spec.monitor import Monitor
 from schedspec.spec.printed import printed
 from schedspec.spec.trace import TraceWriter
-from schedspec.spec.vocabulary import Capabilities, Header, Message, Outcome, Plan, Receipt, Request, Settings
+from schedspec.spec.vocabulary import Capabilities, Header, Lane, Message, Outcome, Plan, Receipt, Request, Settings
 
+FAIR = Settings(
+    blocks=6,
+    max_output_tokens=2,
+    block_size=1,
+    policy="lanes",
+    prices={"a": 2},
+    aging_picks=2,
+    aging_credit=5,
+    lanes=[
+        Lane(name="chat", share_percent=70, order="vtc", max_prompt_tokens=4, burst=8),
+        Lane(name="rest", share_percent=30, maximum_percent=50),
+    ],
+)
 ROOT = Path(__file__).parents[2]
 NOTHING = Depth(name="none", search_s=0.0, workload_s=None, shrink_s=0.3, examples=0, reruns=False)
 HAS_A_SCENARIO = ["KV-7", "KV-11", "KV-12", "KV-13", "STEP-3", "STEP-11", "LIFE-4", "PRE-5", "PRE-7", "ADMIT-1"]
@@ -271,3 +285,57 @@ def test_a_violation_beyond_the_messages_has_a_row() -> None:
     late = evolve(violation, message=len(driver.messages) + 1, facts={"fault": "step: plan is None"})
     _, text = both(evolve(case(driver, "KV-7"), violation=late))
     assert any(line.startswith("✗") and "step: plan is None" in line for line in text)
+
+
+# --- settings of lanes and prices --------------------------------------------------------------------------
+
+
+class Taking(Scheduler):
+    """A subject that takes everybody, and shows what it was asked for."""
+
+    seen: ClassVar[list[tuple[Settings, Request]]] = []
+
+    def __init__(self, settings: Settings, seed: int) -> None:
+        super().__init__(Settings(), seed)
+        self.asked = settings
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(name="taking", claims={"drr"}, constants={"quantum": 1_024})
+
+    def submit(self, request: Request, now_ns: int) -> Receipt:
+        self.seen.append((self.asked, request))
+        return Receipt(verdict="accepted")
+
+
+ASKED = submit("a", [7, 8], 3, client="a", lane="rest", predicted_output_tokens=2, adapter="x", deadline_ns=5)
+
+
+def test_a_pasted_test_with_lanes_and_prices_runs() -> None:
+    failure = Failure(rule="ADMIT-2", conjunct="ADMIT-2.1", stage="walk", script=Script(FAIR, 0, (ASKED,)), also=[])
+    text = "\n".join(report.as_test(f"{__name__}:Taking", failure))
+    assert "from schedspec.spec.vocabulary import Lane, Settings" in text
+    assert max(map(len, text.splitlines())) <= WIDTH
+    assert 'prices={"a": 2}' in text
+    names: dict[str, Any] = {}
+    exec(compile(text, "test_pasted.py", "exec"), names)
+    Taking.seen.clear()
+    with pytest.raises(testing.RuleBroken, match="ADMIT-2"):
+        names["test_admit_2"]()
+    assert Taking.seen == [(FAIR, ASKED.request)]
+
+
+def test_a_page_tells_lanes_prices_constants_and_what_a_request_asks_for() -> None:
+    driver = replay(Taking, Script(FAIR, 0, (ASKED,)))
+    (violation,) = driver.breaks_of("ADMIT-2")
+    case = Case(rule="ADMIT-2", header=driver.header, messages=driver.messages, violation=violation)
+    for lines in both(case):
+        text = " ".join(" ".join(lines).split())
+        assert "taking 0, quantum 1,024" in text
+        assert "prices [a 2]" in text
+        assert "lanes [chat 70 %, order vtc, max_prompt_tokens 4, burst 8; rest 30 %, maximum_percent 50]" in text
+        assert "client a, lane rest, deadline 5 ns, 2 predicted, adapter x" in text
+
+
+def test_a_script_with_lanes_and_prices_survives() -> None:
+    script = Script(FAIR, 3, (ASKED, STEP))
+    assert from_json(json.loads(json.dumps(to_json(script)))) == script

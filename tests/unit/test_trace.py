@@ -6,7 +6,7 @@ import pickle
 import tracemalloc
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from attrs import evolve, fields_dict
@@ -31,6 +31,7 @@ from schedspec.spec.protocol import (
 from schedspec.spec.trace import TraceError, TraceWriter, read_trace
 from schedspec.spec.vocabulary import (
     CLAIMS,
+    CONSTANTS,
     DELTAS,
     FINISH_REASONS,
     LEVELS,
@@ -40,14 +41,17 @@ from schedspec.spec.vocabulary import (
     Capabilities,
     Delta,
     Header,
+    Lane,
     Message,
     Observation,
     Outcome,
     Plan,
+    Policy,
     Receipt,
     Request,
     RequestView,
     Settings,
+    hybrid,
 )
 
 SCHEMA_FILE = Path(trace.__file__).with_name("trace.schema.json")
@@ -95,6 +99,8 @@ requests = st.builds(
     deadline_ns=st.none() | st.integers(),
     idempotency_key=st.none() | ids,
     dependencies=id_columns,
+    predicted_output_tokens=st.none() | st.integers(),
+    adapter=st.none() | ids,
 )
 receipts = st.one_of(
     st.builds(Receipt, verdict=st.just("accepted"), deltas=deltas()),
@@ -655,6 +661,7 @@ def test_the_schema_is_one() -> None:
     ("name", "cls"),
     [
         ("settings", Settings),
+        ("lane", Lane),
         ("capabilities", Capabilities),
         ("request", Request),
         ("receipt", Receipt),
@@ -673,6 +680,8 @@ def test_the_schema_has_the_closed_lists() -> None:
     assert [name for (name,) in found] == list(DELTAS)
     assert [option["minItems"] - 1 for option in delta_options()] == [len(f) for f in DELTAS.values()]
     assert definition("capabilities")["properties"]["claims"]["items"]["enum"] == list(CLAIMS)
+    assert list(definition("capabilities")["properties"]["constants"]["properties"]) == list(CONSTANTS)
+    assert definition("settings")["properties"]["policy"]["enum"] == list(get_args(Policy))
     assert definition("capabilities")["properties"]["observes"]["enum"] == list(LEVELS)
     assert definition("receipt")["properties"]["reason"]["anyOf"][0]["enum"] == list(REFUSAL_REASONS)
 
@@ -715,6 +724,39 @@ def delta_options() -> list[dict[str, Any]]:
     return options
 
 
-def test_settings_survive() -> None:
-    header = evolve(HEADER, settings=Settings(policy="priority", blocks=5), seed=-3)
-    assert read_trace(io.StringIO(written(header, [])))[0] == header
+@pytest.mark.parametrize(
+    "asked",
+    [
+        Settings(policy="priority", blocks=5),
+        Settings(policy="vtc", prices={"a": 2, "b": 1}, client_seats=2),
+        hybrid(blocks=10),
+        hybrid(lanes=[Lane(name="chat", share_percent=70, order="vtc", objective_steps=3, load_tokens=9)]),
+    ],
+)
+def test_settings_and_constants_survive(asked: Settings) -> None:
+    declared = Capabilities(name="toy", claims={"drr"}, constants={"quantum": 3})
+    header = evolve(HEADER, settings=asked, capabilities=declared, seed=-3)
+    text = written(header, [])
+    assert read_trace(io.StringIO(text))[0] == header
+    assert LINE.is_valid(json.loads(text))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"settings": {"prices": {"a": 2}}}, "prices is given, but policy 'fcfs' has no queues of clients"),
+        ({"settings": {"prices": [1]}}, "prices[0] is 1, but must be a list"),
+        ({"settings": {"policy": "lanes", "lanes": [{"name": "chat"}]}}, "lanes[0].share_percent is missing"),
+        ({"settings": {"policy": "lanes", "lanes": [{"name": 1, "share_percent": 5}]}}, "lanes[0].name is 1"),
+        ({"settings": {"policy": "lanes", "lanes": [{"nam": "a", "share_percent": 5}]}}, "did you mean 'name'?"),
+        ({"capabilities": {"claims": ["drr"]}}, "the claim 'drr' says nothing without quantum"),
+        ({"capabilities": {"constants": {"quantun": 1}}}, "did you mean 'quantum'?"),
+        ({"capabilities": {"constants": {"quantum": -1}}}, "must be an integer of at least 0"),
+    ],
+)
+def test_a_header_that_makes_no_sense(wrong: dict[str, Any], sentence: str) -> None:
+    head = {"schema": SCHEMA, "type": "header", "settings": {}, "capabilities": {}} | wrong
+    with pytest.raises(TraceError) as error:
+        read_trace(io.StringIO(encode(head) + "\n"))
+    assert sentence in str(error.value)
+    assert "\n" not in str(error.value)

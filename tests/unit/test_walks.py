@@ -19,10 +19,14 @@ def test_a_seed_is_a_script() -> None:
 
 
 def test_walks_visit_every_kind_of_world() -> None:
-    worlds = [walk(seed).settings for seed in range(300)]
+    worlds = [walk(seed).settings for seed in range(1_000)]
     for name, values in {
         "policy": set(get_args(Policy)),
-        "reserve": {"on_demand", "known", "declared"},
+        "reserve": {"on_demand", "known", "declared", "peak"},
+        "charge_prompt": {"pick", "chunk"},
+        "charge_prediction": {True, False},
+        "preempt_lower_class": {True, False},
+        "adapter_slots": {0, 1, 2},
         "prefix_caching": {True, False},
         "chunked_prefill": {True, False},
         "overlap_depth": {1, 2},

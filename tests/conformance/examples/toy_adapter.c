@@ -25,7 +25,7 @@ typedef struct {
 static const char *const HONOURED[][2] = {
     {"policy", "\"fcfs\""},      {"at_blocked_head", "\"break\""}, {"reserve", "\"declared\""},
     {"watermark_blocks", "0"},   {"overlap_depth", "1"},           {"prefix_caching", "false"},
-    {"chunked_prefill", "true"},
+    {"chunked_prefill", "true"}, {"resident_tokens", "0"},
 };
 
 static long pool, block_size, seats, token_budget, max_prompt, max_output, max_model;

@@ -7,7 +7,7 @@ from types import SimpleNamespace as Job
 from typing import Any
 
 HONOURED: Any = {"policy": "fcfs", "at_blocked_head": "break", "reserve": "declared", "watermark_blocks": 0}
-HONOURED |= {"overlap_depth": 1, "prefix_caching": False, "chunked_prefill": True}
+HONOURED |= {"overlap_depth": 1, "prefix_caching": False, "chunked_prefill": True, "resident_tokens": 0}
 COLUMNS = ("request", "start", "tokens", "samples")
 
 

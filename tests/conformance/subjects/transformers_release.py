@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from schedspec.spec.vocabulary import Settings, Unsupported
+from schedspec.spec.vocabulary import Settings, Unsupported, unsupported
 
 from .installed import installed_version
 from .resolve import UnknownSubject
@@ -18,6 +18,7 @@ INSTALL = f"pip install 'transformers=={KNOWN_VERSIONS[-1]}' torch psutil"
 MODEL = {"num_hidden_layers": 1, "num_attention_heads": 1, "hidden_size": 32, "vocab_size": 64}
 """One layer of one head, so that a block has a multiple of 128 bytes: then it is a sector of its own (cache.py)."""
 
+POOL = ("blocks", "block_size", "seats", "token_budget")
 HONOURED = {
     **{"policy": "fcfs", "victim": "newest", "at_blocked_head": "skip", "reserve": "on_demand"},
     **{"watermark_blocks": 0, "chunked_prefill": True, "chunk_tokens": 0, "overlap_depth": 1},
@@ -70,6 +71,8 @@ def new_manager(settings: Settings, seed: int, scheduler_type: str, *, any_page:
     for name, value in HONOURED.items():
         if getattr(settings, name) != value:
             raise Unsupported(name, getattr(settings, name))
+    if (other := unsupported(settings, (*HONOURED, *POOL, "prefix_caching"))) is not None:
+        raise Unsupported(other, getattr(settings, other))
     lib = transformers()
     config = lib.top.ContinuousBatchingConfig(
         page_size=settings.block_size,

@@ -22,11 +22,16 @@ from schedspec.spec.vocabulary import (
     RequestView,
     Settings,
     Unsupported,
+    unsupported,
 )
 
 from .vllm_events import Events
 from .vllm_release import new_scheduler, vllm
 
+HONOURED = (
+    *("blocks", "block_size", "seats", "token_budget", "watermark_blocks", "policy", "victim", "reserve"),
+    *("prefix_caching", "chunked_prefill", "chunk_tokens", "overlap_depth", "max_model_tokens"),
+)
 STOP_TOKEN = 32_100  # outside the vocabulary of the suite's engine
 NULL_BLOCK = 0
 
@@ -186,7 +191,7 @@ def _refuse(s: Settings, *, raw: bool) -> None:
         "policy": s.policy not in ("fcfs", "priority"),
         "victim": s.victim != victim,
         "at_blocked_head": s.at_blocked_head != "break",
-        "reserve": s.reserve == "declared",
+        "reserve": s.reserve in ("declared", "peak"),
         "overlap_depth": s.overlap_depth > 2,
         "max_prompt_tokens": s.max_prompt_tokens != plain.max_prompt_tokens,
         "max_output_tokens": s.max_output_tokens != plain.max_output_tokens,
@@ -198,3 +203,5 @@ def _refuse(s: Settings, *, raw: bool) -> None:
     for name, no in refused.items():
         if no:
             raise Unsupported(name, getattr(s, name))
+    if (other := unsupported(s, HONOURED)) is not None:
+        raise Unsupported(other, getattr(s, other))

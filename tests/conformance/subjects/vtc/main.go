@@ -155,6 +155,31 @@ type settings struct {
 	MaxPrompt       int    `json:"max_prompt_tokens"`
 	MaxOutput       int    `json:"max_output_tokens"`
 	MaxModel        int    `json:"max_model_tokens"`
+	Charges
+	Caps
+}
+
+// Charges must be those of the paper: 1 for a token of the prompt when it is picked, 2 for a token of output.
+type Charges struct {
+	Request    int            `json:"request_weight"`
+	Input      int            `json:"input_weight"`
+	Output     int            `json:"output_weight"`
+	Product    int            `json:"product_weight"`
+	Square     int            `json:"square_weight"`
+	Prompt     string         `json:"charge_prompt"`
+	Prediction bool           `json:"charge_prediction"`
+	Prices     map[string]int `json:"prices"`
+}
+
+// Caps must be 0: there are none.
+type Caps struct {
+	AgingPicks       int `json:"aging_picks"`
+	ClientSeats      int `json:"client_seats"`
+	ClientResident   int `json:"client_resident_tokens"`
+	ClientCommitted  int `json:"client_committed_cost"`
+	Resident         int `json:"resident_tokens"`
+	PrefillingAtOnce int `json:"prefilling_requests"`
+	AdapterSlots     int `json:"adapter_slots"`
 }
 
 // refused names the first setting that is not honoured.
@@ -171,6 +196,21 @@ func (s settings) refused() string {
 		{"chunked_prefill", s.ChunkedPrefill},
 		{"chunk_tokens", s.ChunkTokens == 0},
 		{"overlap_depth", s.OverlapDepth == 1},
+		{"request_weight", s.Request == 0},
+		{"input_weight", s.Input == 1},
+		{"output_weight", s.Output == 2},
+		{"product_weight", s.Product == 0},
+		{"square_weight", s.Square == 0},
+		{"charge_prompt", s.Prompt == "pick"},
+		{"charge_prediction", !s.Prediction},
+		{"prices", len(s.Prices) == 0},
+		{"aging_picks", s.AgingPicks == 0},
+		{"client_seats", s.ClientSeats == 0},
+		{"client_resident_tokens", s.ClientResident == 0},
+		{"client_committed_cost", s.ClientCommitted == 0},
+		{"resident_tokens", s.Resident == 0},
+		{"prefilling_requests", s.PrefillingAtOnce == 0},
+		{"adapter_slots", s.AdapterSlots == 0},
 	}
 	for _, setting := range honoured {
 		if !setting.ok {

@@ -1,0 +1,107 @@
+"""Whose turn it is and what it costs, drawn by plain dice: policies, weights, prices, lanes, caps, predictions.
+
+Both kinds of search add these to a world that they have drawn, each with dice of its own, so that all else stays what
+it was.  Four worlds of ten have none of it.  Only what makes sense is drawn.
+"""
+
+from random import Random
+from typing import Any
+
+from attrs import evolve
+
+from schedspec.spec.vocabulary import OF_CLASSES, OF_CLIENTS, OF_QUANTA, OF_SERVICE, Lane, Policy, Settings
+
+from .script import Op, with_setting
+
+POLICIES: tuple[Policy, ...] = ("srpt", "mlfq", "lpm", "drr", "dlpm", "lanes")
+WEIGHTS = (
+    {"input_weight": 3, "output_weight": 1},
+    {"input_weight": 1, "output_weight": 1},
+    {"product_weight": 1},
+    {"square_weight": 1},
+    {"request_weight": 5},
+    {"request_weight": 1, "input_weight": 0, "output_weight": 0},
+)
+SHARES = ((70, 30), (20, 80), (40, 35), (60, 25, 15), (10, 30, 60))
+"""All different: two lanes that promise the same would be one."""
+
+PREDICTED = ("sjf", "srpt")
+ADAPTERS = ("x", "y", "z")
+
+
+def with_features(dice: Random, settings: Settings) -> Settings:
+    if dice.random() < 0.3:
+        return settings
+    if dice.random() < 0.5:
+        settings = with_setting(settings, "policy", dice.choice(POLICIES))
+    drawn = _of_memory(dice) | _of_turns(dice, settings)
+    if settings.policy in OF_SERVICE:
+        drawn |= dice.choice(WEIGHTS) if dice.random() < 0.5 else {}
+        drawn |= _of_charges(dice)
+    if settings.policy in OF_CLIENTS:
+        drawn |= _of_clients(dice, settings)
+    if settings.policy == "lanes":
+        drawn["lanes"] = _lanes(dice)
+    return evolve(settings, **drawn)
+
+
+def _sometimes(dice: Random, percent: int, name: str, *values: object) -> dict[str, Any]:
+    return {name: dice.choice(values)} if dice.randrange(100) < percent else {}
+
+
+def _of_memory(dice: Random) -> dict[str, Any]:
+    drawn = _sometimes(dice, 12, "reserve", "peak")
+    drawn |= _sometimes(dice, 12, "prefilling_requests", 1, 2)
+    return drawn | _sometimes(dice, 8, "resident_tokens", 12, 24, 40) | _sometimes(dice, 12, "adapter_slots", 1, 2)
+
+
+def _of_turns(dice: Random, settings: Settings) -> dict[str, Any]:
+    drawn = {"quantum": dice.randint(1, 8)} if settings.policy in OF_QUANTA else {}
+    if settings.policy not in OF_CLIENTS:
+        drawn |= _sometimes(dice, 20, "max_overtaken", 1, 2, 4)
+    if settings.policy in OF_CLASSES:
+        drawn |= _sometimes(dice, 30, "preempt_lower_class", True)
+    return drawn
+
+
+def _of_charges(dice: Random) -> dict[str, Any]:
+    drawn = _sometimes(dice, 30, "prices", {"a": 2}, {"a": 1, "b": 3})
+    return drawn | _sometimes(dice, 30, "charge_prompt", "chunk") | _sometimes(dice, 25, "charge_prediction", True)
+
+
+def _of_clients(dice: Random, settings: Settings) -> dict[str, Any]:
+    drawn = _sometimes(dice, 12, "client_seats", 1, min(2, settings.seats))
+    drawn |= _sometimes(dice, 8, "client_resident_tokens", 8, 12) | _sometimes(dice, 8, "client_committed_cost", 10, 30)
+    if dice.randrange(100) < 20:
+        drawn |= {"aging_picks": dice.randint(1, 4), "aging_credit": dice.choice((1, 5, 20))}
+    return drawn
+
+
+def _lanes(dice: Random) -> tuple[Lane, ...]:
+    """The first takes short prompts, the second everybody else, a third only whoever names it."""
+    shares = dice.choice(SHARES)
+    shapes: tuple[dict[str, Any], ...] = ({"max_prompt_tokens": 4}, {}, {"by_shape": False})
+    return tuple(_lane(dice, *lane) for lane in zip(("chat", "long", "batch"), shares, shapes, strict=False))
+
+
+def _lane(dice: Random, name: str, share: int, shape: dict[str, Any]) -> Lane:
+    drawn = _sometimes(dice, 40, "order", "vtc") | _sometimes(dice, 25, "maximum_percent", share, max(share, 50))
+    drawn |= _sometimes(dice, 30, "burst", 4, 20)
+    if dice.randrange(100) < 5:
+        drawn |= {"objective_steps": dice.randint(2, 12), "load_tokens": dice.choice((6, 12, 20))}
+    return Lane(name=name, share_percent=share, **shape, **drawn)
+
+
+def of_feature(dice: Random, op: Op, settings: Settings) -> Op:
+    """A submission with what those settings ask of it: its lane, its prediction, its adapter."""
+    if op.request is None:
+        return op
+    drawn: dict[str, Any] = {}
+    if settings.lanes and dice.random() < 0.3:
+        drawn["lane"] = dice.choice(("chat", "long", "batch", "nobody"))
+    if (settings.charge_prediction or settings.policy in PREDICTED) and dice.random() < 0.7:
+        right = op.stop_after or op.request.max_output_tokens
+        drawn["predicted_output_tokens"] = dice.choice((right, right, right + 1, max(0, right - 2), 1, 30))
+    if settings.adapter_slots and dice.random() < 0.7:
+        drawn["adapter"] = dice.choice(ADAPTERS)
+    return evolve(op, request=evolve(op.request, **drawn)) if drawn else op
