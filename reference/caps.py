@@ -6,7 +6,7 @@ from attrs import Factory, define
 
 from ..spec.service import lane_of
 from ..spec.settings import Settings
-from ..spec.vocabulary import blocks_alone
+from ..spec.vocabulary import blocks_for
 from .job import Job
 
 
@@ -83,7 +83,7 @@ class Caps:
         return self.clients.setdefault(job.request.client, Usage())
 
     def _blocks(self, job: Job) -> int:
-        return blocks_alone(job.request.prompt_tokens, job.request.max_output_tokens, self.settings.block_size)
+        return blocks_for(declared_tokens(job), self.settings.block_size)
 
 
 def prefilling(running: Iterable[Job]) -> int:
