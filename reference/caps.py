@@ -46,6 +46,8 @@ class Caps:
 
     def lane_may(self, job: Job) -> bool:
         """Whether its lane may have it run too; one with a maximum of 100 percent has none."""
+        if not self.settings.lanes:
+            return True
         lane = lane_of(self.settings, job.request)
         usage = self.lanes.get(lane.name)
         if lane.maximum_percent == 100 or usage is None or not usage.seats:
