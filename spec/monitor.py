@@ -16,16 +16,21 @@ from typing import Any
 from attrs import Factory, define
 
 from . import rules
+from .caps import Residents, held_lanes
 from .compiled import Program, World, compile_program, state_reads, without
 from .content import BadRead, ContentShadow
+from .lane_ledger import LaneLedger
 from .ledger import Ledger
+from .lines import Lines
 from .printed import printed
 from .protocol import ProtocolError
-from .queueing import PRIORITY_WEIGHT, place_of
+from .queueing import PRIORITY_WEIGHT, level_of, place_again, place_of
 from .registry import Binding, Conjunct
 from .relation import CANCELLED, EXPIRED, FAILED, FINISHED, PHASES, WAITING, registry
-from .rules.base import TraceRule
+from .rules.base import LaneCharges, TraceRule
+from .service import lane_of
 from .snapshots import compare
+from .spells import Spells
 from .terms import walk
 from .tracks import BlockPrefixes, InFlight, Track
 from .verdicts import Violation
@@ -125,6 +130,7 @@ class Monitor:
         self.shown_ref_counts = False
         self._arrivals = 0
         self._admissions = 0
+        self._spells = 0
         self._retired: deque[Track] = deque()
         self._touched: dict[str, None] = {}
         self._given: dict[str, int] = {}
@@ -134,7 +140,13 @@ class Monitor:
         self._found: list[Violation] = []
         self._reads: dict[str, Any] = {}
         self.ledger = Ledger.of(header.settings, header.capabilities)
-        self.keeps_ledger = any(map(self.claims, NEED_A_LEDGER))
+        self.keeps_lanes = bool(self.settings.lanes) and any(map(self.claims, ("lanes", "shares", "burst")))
+        self.keeps_ledger = any(map(self.claims, NEED_A_LEDGER)) or self.keeps_lanes
+        self.lanes = {lane.name: lane for lane in self.settings.lanes}
+        self.lane_ledger = LaneLedger.of(self.settings)
+        self.residents = Residents.of(self.settings)
+        self.lines = Lines({lane.name for lane in self.settings.lanes if lane.order == "fifo"})
+        self.spells = Spells()
         self._set_parameters()
         wanted = content and self.shows_tables
         order = header.capabilities.executor_order
@@ -143,6 +155,8 @@ class Monitor:
         self.rules = [
             make() for rule, make in registry.monitors.items() if hasattr(make, "active") and self.binds(rule)
         ]
+        if self.keeps_lanes:
+            self.rules.append(LaneCharges())
         self._listeners = {hook: [rule for rule in self.rules if _listens(rule, hook)] for hook in _HOOKS}
 
     # --- asking ------------------------------------------------------------------------------------------
@@ -212,8 +226,23 @@ class Monitor:
 
     def held_back(self, picked: Track) -> set[str]:
         """Clients with a preempted request whose results are under way: they may be passed over."""
-        departed = {track for flight in self.in_flight.values() for track in flight.departed if track in flight.tracks}
-        return {track.client for track in departed if self.ledger.waits(track)} - {picked.client}
+        return {track.client for track in self.strays() if self.ledger.waits(track)} - {picked.client}
+
+    def strays(self) -> set[Track]:
+        """Preempted requests whose results are still under way, and others that left."""
+        return {track for flight in self.in_flight.values() for track in flight.departed if track in flight.tracks}
+
+    def charge_lane(self, track: Track, amount: int) -> None:
+        self._tell("on_lane_charge", track.lane, self.lane_ledger.charge(track, amount))
+
+    def class_of(self, track: Track) -> int:
+        """The class of a request; smaller is better."""
+        return level_of(track, self.settings.quantum) if self.claims("mlfq") else track.priority
+
+    def is_promoted(self, track: Track) -> bool:
+        """It has seen as many admissions as the subject lets pass it: it may go next, whatever its place."""
+        most = self.capabilities.constant("max_overtaken")
+        return self.claims("bounded_overtaking") and self.spells.seen(track) >= most
 
     # --- messages ----------------------------------------------------------------------------------------
 
@@ -232,7 +261,7 @@ class Monitor:
     def _accept(self, request: Request) -> None:
         known = request.id in self.tracks
         self._arrivals += 1
-        track = self.tracks[request.id] if known else Track.of(request, self._arrivals)
+        track = self.tracks[request.id] if known else Track.of(request, self._arrivals, self._lane_of(request))
         prompt, output = request.prompt_tokens, request.max_output_tokens
         alone = blocks_alone(prompt, output, self.settings.block_size)
         self._fire(
@@ -244,9 +273,31 @@ class Monitor:
         self._hold_to_the_model(track)
         self.live += 1
         self.waiting += 1
+        self._begins_to_wait(track)
         if self.keeps_ledger:
             self.ledger.enter(track, preempted=False)
         self._tell("on_accept", track)
+
+    def _lane_of(self, request: Request) -> str:
+        return lane_of(self.settings, request).name if self.settings.lanes else ""
+
+    def _begins_to_wait(self, track: Track) -> None:
+        place, claims = self.world.RequestId[track.id].place, self.capabilities.claims
+        self._spells += 1
+        track.waits, track.began = True, self._spells
+        track.place = place_again(claims, track, self.settings.quantum, place)
+        self.lines.enter(track)
+        self.residents.leave(track)
+        if self.claims("bounded_overtaking"):
+            self.spells.begin(track)
+        if self.keeps_lanes:
+            self.lane_ledger.enter(track)
+
+    def _waits_no_longer(self, track: Track, *, admitted: bool) -> None:
+        self.lines.leave(track)
+        self.spells.over(track, admitted=admitted)
+        if self.keeps_lanes:
+            self.lane_ledger.leave(track)
 
     def _hold_to_the_model(self, track: Track) -> None:
         """Who was accepted though it is too long for the model (ADMIT-2) ends, at the latest, where the model does."""
@@ -448,8 +499,14 @@ class Monitor:
         self.waiting -= 1
         if self.view is not None:
             self.view.admitted.append(track)
+        waited, track.waits = track.waits, False
         for rule in self.rules:
             rule.on_admit(self, track)
+        if self.keeps_lanes:
+            self.lane_ledger.pick(track, self.residents.cost(track), held_lanes(self, track))
+        if waited:
+            self._waits_no_longer(track, admitted=True)
+        self.residents.enter(track)
         if self.keeps_ledger:
             charge = self.ledger.pick(track, delta[2], self.held_back(track))
             self._tell("on_charge", track, charge)
@@ -466,6 +523,8 @@ class Monitor:
             self.view.victims.append(victim)
         if self.keeps_ledger:
             self.ledger.enter(track, preempted=True)
+        if not track.waits:
+            self._begins_to_wait(track)
         self._tell("on_wait", track)
 
     def _ended(self, track: Track, delta: Delta) -> None:
@@ -482,8 +541,18 @@ class Monitor:
             refund = self.ledger.end(track)
             if refund:
                 self._tell("on_charge", track, -refund)
+        self._leaves(track)
         self._tell("on_ended", track)
         self._retire(track)
+
+    def _leaves(self, track: Track) -> None:
+        """It has ended, from the queue or from the running set."""
+        self.residents.leave(track)
+        if track.waits:
+            track.waits = False
+            self._waits_no_longer(track, admitted=False)
+        if self.keeps_lanes and (refund := self.lane_ledger.end(track)):
+            self._tell("on_lane_charge", track.lane, -refund)
 
     def _delivered(self, requests: Sequence[str], tokens: Sequence[int]) -> None:
         tracks = self._tracks_of(requests)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Mapping
 
 from .settings import AGING_ARRIVALS, SJF_ARRIVALS
+from .tracks import Track
 from .vocabulary import Request
 
 PRIORITY_WEIGHT = 1 << 40
@@ -25,7 +26,10 @@ PLACES: Mapping[str, Callable[[Request, int], int]] = {
 }
 """Claim -> what comes before the number of the arrival: one queue for all, in an order that never changes."""
 
-SHARES = ("vtc", "lcf", "round_robin")
+CHANGING = ("srpt", "mlfq")
+"""Claims of one queue for all in which a request that was preempted has another place than before."""
+
+SHARES = ("vtc", "lcf", "round_robin", "drr", "dlpm", "lanes")
 """Claims of a queue per client: of arrival within it, and in no fixed order between them."""
 
 
@@ -45,3 +49,19 @@ def expected_left(expected: int, declared: int, outputs: int) -> int:
 def mlfq_level(service_tokens: int, quantum: int) -> int:
     """The level of a multi-level feedback queue: level i is for service below `quantum` · 2^i."""
     return (service_tokens // quantum).bit_length()
+
+
+def place_again(claims: Collection[str], track: Track, quantum: int, place: int) -> int:
+    """The place of a request that begins to wait; `place` where nothing changes it."""
+    if "srpt" in claims:
+        left = expected_left(track.expected_tokens, track.declared_output, track.outputs)
+        rank = left * SJF_ARRIVALS + track.arrival
+    elif "mlfq" in claims:
+        rank = level_of(track, quantum)
+    else:
+        return place
+    return rank * PRIORITY_WEIGHT + track.arrival
+
+
+def level_of(track: Track, quantum: int) -> int:
+    return mlfq_level(track.prompt_tokens + track.outputs, quantum)

@@ -22,7 +22,8 @@ class Track:
     back, so that a step in flight keeps the one that it was planned with.  `epoch` counts departures from the running
     set.  Its first `verified_blocks` hold its own prefix, with `last_content` in the block after them.  Of its
     table, what lies below `shared_tokens` was not taken fresh.  Its client has been charged for
-    `paid_tokens` of its prompt, and for `paid_outputs`."""
+    `paid_tokens` of its prompt, and for `paid_outputs`.  `began` numbers the spell of waiting that it is in, or was in
+    last, and `place` is where it stands in that one."""
 
     id: str
     queue: tuple[str, str]
@@ -42,18 +43,32 @@ class Track:
     expected_tokens: int = 0
     paid_tokens: int = 0
     paid_outputs: int = 0
+    adapter: str | None = None
+    waits: bool = False
+    began: int = 0
+    place: int = 0
 
     @classmethod
-    def of(cls, request: Request, arrival: int) -> "Track":
+    def of(cls, request: Request, arrival: int, lane: str = "") -> "Track":
+        """`lane`: that of the settings, if they have any; else it is what the request names."""
         limit = request.prompt_tokens + request.max_output_tokens
         prompt = list(request.prompt_ids)
-        track = cls(request.id, (request.lane, request.client), request.priority, arrival, limit, len(prompt), prompt)
-        track.expected_tokens = request.expected_output_tokens
+        queue = (lane or request.lane, request.client)
+        track = cls(request.id, queue, request.priority, arrival, limit, len(prompt), prompt)
+        track.adapter, track.expected_tokens = request.adapter, request.expected_output_tokens
         return track
+
+    @property
+    def lane(self) -> str:
+        return self.queue[0]
 
     @property
     def client(self) -> str:
         return self.queue[1]
+
+    @property
+    def declared_output(self) -> int:
+        return self.limit_tokens - self.prompt_tokens
 
     @property
     def outputs(self) -> int:

@@ -1,9 +1,11 @@
 """All rules, by family: importing this package fills the registry."""
 
-from . import composition, door, fairness, lanes, life, liveness, memory, preemption, snapshots, steps  # isort: skip
+from . import batches, composition, door, fairness, lanes, life, liveness  # isort: skip
+from . import memory, preemption, shares, snapshots, steps  # isort: skip
 from . import implications  # isort: skip  (speaks of all of them)
 
 __all__ = [
+    "batches",
     "composition",
     "door",
     "fairness",
@@ -13,6 +15,7 @@ __all__ = [
     "liveness",
     "memory",
     "preemption",
+    "shares",
     "snapshots",
     "steps",
 ]

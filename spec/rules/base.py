@@ -25,6 +25,9 @@ class TraceRule:
     def on_charge(self, m: "Monitor", track: "Track", amount: int) -> None:
         """Its client is charged for service."""
 
+    def on_lane_charge(self, m: "Monitor", lane: str, amount: int) -> None:
+        """Its lane is charged for service, per share; a refund is less than nothing."""
+
     def on_ended(self, m: "Monitor", track: "Track") -> None: ...
 
     def on_step(self, m: "Monitor", view: "StepView") -> None: ...
@@ -34,6 +37,14 @@ class TraceRule:
     def on_observe(self, m: "Monitor", observation: "Observation") -> None: ...
 
     def on_end(self, m: "Monitor") -> None: ...
+
+
+class LaneCharges(TraceRule):
+    """No rule: counters of lanes follow the charges of clients.  Refunds they have of their own."""
+
+    def on_charge(self, m: "Monitor", track: "Track", amount: int) -> None:
+        if amount > 0:
+            m.charge_lane(track, amount)
 
 
 class Elsewhere:

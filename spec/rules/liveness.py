@@ -3,8 +3,9 @@
 import heapq
 from typing import TYPE_CHECKING
 
-from ..queueing import PLACES
-from ..relation import WAITING, registry
+from ..caps import held_by_cap, held_by_tokens, usable_adapters
+from ..queueing import CHANGING, PLACES
+from ..relation import registry
 from ..vocabulary import blocks_for
 from .base import TraceRule, has_stray, record
 
@@ -84,67 +85,82 @@ class EverybodyEnds(TraceRule):
 
 
 class Idleness(TraceRule):
-    """Common part of LIVE-8 and LIVE-11: is anything idle that a waiting request could use?
+    """Common part of rules that ask whether anything is idle that a waiting request could use.
 
     A request surely fits if all that is known of it does: with less it may fit or not, which is the subject's to know.
-    A step that broke a rule is not asked: what is idle is not known then.
+    A step that broke a rule is not asked: what is idle is not known then.  Requests stand in a heap for each `group`,
+    so that whole groups may be passed over.
     """
 
     rule = ""
 
     def __init__(self) -> None:
-        self.queue: list[tuple[int, str]] = []
+        self.queues: dict[str | None, list[tuple[int, str]]] = {}
         self.idle_steps = 0
 
     def patience(self, m: "Monitor") -> int:
         """Steps in a row that may stay idle."""
-        return 0
+        return m.capabilities.admission_period_steps - 1
+
+    def group(self, m: "Monitor", track: "Track") -> str | None:
+        return None
 
     def rank(self, m: "Monitor", track: "Track") -> int:
         raise NotImplementedError
 
     def on_accept(self, m: "Monitor", track: "Track") -> None:
-        heapq.heappush(self.queue, (self.rank(m, track), track.id))
-        if len(self.queue) > 2 * m.waiting + 64:  # where no step is ever idle nobody looks at the queue
-            waiting = {request for _, request in self.queue if self.waits(m, request)}
-            self.queue = sorted((self.rank(m, m.tracks[request]), request) for request in waiting)
+        queue = self.queues.setdefault(self.group(m, track), [])
+        heapq.heappush(queue, (self.rank(m, track), track.id))
+        if len(queue) > 2 * m.waiting + 64:  # where no step is ever idle nobody looks at the queue
+            waiting = {request for _, request in queue if self.waits(m, request)}
+            queue[:] = sorted((self.rank(m, m.tracks[request]), request) for request in waiting)
 
     on_wait = on_accept
 
-    def first(self, m: "Monitor") -> "Track | None":
+    def first(self, m: "Monitor", group: str | None = None) -> "Track | None":
         """The waiting request of least rank; entries of those who wait no longer are dropped on the way."""
-        while self.queue:
-            rank, request = self.queue[0]
+        queue = self.queues.get(group, [])
+        while queue:
+            rank, request = queue[0]
             if not self.waits(m, request):
-                heapq.heappop(self.queue)
+                heapq.heappop(queue)
             elif rank != (now := self.rank(m, m.tracks[request])):
-                heapq.heapreplace(self.queue, (now, request))
+                heapq.heapreplace(queue, (now, request))
             else:
                 return m.tracks[request]
+        self.queues.pop(group, None)
         return None
 
     @staticmethod
     def waits(m: "Monitor", request: str) -> bool:
-        return request in m.tracks and record(m, request).phase == WAITING
+        return request in m.tracks and m.tracks[request].waits
+
+    def candidates(self, m: "Monitor") -> "list[Track]":
+        """If all of these surely fit, somebody should have been admitted."""
+        track = self.first(m)
+        return [] if track is None else [track]
 
     def on_step(self, m: "Monitor", view: "StepView") -> None:
         busy = view.budget_left < 1 or len(m.world.running) >= m.settings.seats or bool(view.victims)
-        track = None if busy or m.is_broken else self.first(m)
-        if track is None:
+        tracks = [] if busy or m.is_broken else self.candidates(m)
+        if not tracks:
             self.idle_steps = 0
             return
         m.count(self.rule)
-        self.idle_steps = self.idle_steps + 1 if self.fits(m, view, track) else 0
+        self.idle_steps = self.idle_steps + 1 if all(self.fits(m, view, track) for track in tracks) else 0
         if self.idle_steps > self.patience(m):
-            self.complain(m, view, track)
+            self.complain(m, view, tracks[0])
 
     def fits(self, m: "Monitor", view: "StepView", track: "Track") -> bool:
+        return self.has_room(m, view, track) and not held_by_cap(m, track)
+
+    def has_room(self, m: "Monitor", view: "StepView", track: "Track", freed_blocks: int = 0) -> bool:
         declared = m.claims("declared_reserve") or m.settings.reserve == "declared"
         known = track.limit_tokens - 1 if declared else record(m, track.id).known
         budget = view.budget_left >= known or m.settings.chunked_prefill
         known += m.capabilities.lookahead_tokens
         kept = m.settings.watermark_blocks if m.world.running else 0
-        available = len(m.world.free) + len(m.world.evictable) - kept
+        available = len(m.world.free) + len(m.world.evictable) + freed_blocks - kept
         return budget and blocks_for(known, m.settings.block_size) <= available and not has_stray(m, track)
 
     def complain(self, m: "Monitor", view: "StepView", track: "Track") -> None:
@@ -159,10 +175,32 @@ class Idleness(TraceRule):
         )
 
 
+ONE_QUEUE = (*PLACES, *CHANGING)
+
+
+def place_or_size(m: "Monitor", track: "Track") -> int:
+    """Who says nothing of the order is asked about whoever fits worst: if that one does, so does the head."""
+    if not m.capabilities.claims.isdisjoint(ONE_QUEUE):
+        return track.place
+    return -(track.limit_tokens if m.claims("declared_reserve") else int(record(m, track.id).known))
+
+
+def order_is_open(m: "Monitor") -> bool:
+    """Who is next is not known: somebody has waited long enough to go before everybody, or a request that the whole
+    system's cap holds may be the head."""
+    oldest = m.spells.oldest(None) if m.claims("bounded_overtaking") else None
+    if oldest is not None and m.is_promoted(oldest):
+        return True
+    if not m.settings.resident_tokens or not m.capabilities.claims.isdisjoint(ONE_QUEUE):
+        return False
+    longest = m.lines.longest()
+    return longest is not None and held_by_tokens(m, longest)
+
+
 @monitor("LIVE-8", needs="tables")
 class NoUndeclaredIdleness(Idleness):
     """Budget, seats and memory stay idle while an admissible request waits only for a declared reason: the head of the
-    queue that does not fit (but not if `skip` is claimed), the watermark, the admission period.
+    queue that does not fit (but not if `skip` is claimed), the watermark, a cap, the admission period.
 
     Why: a scheduler that admits too little looks healthy and is slow; operators see it only as low utilisation
     (https://github.com/vllm-project/vllm/pull/38435).
@@ -170,22 +208,58 @@ class NoUndeclaredIdleness(Idleness):
 
     rule = "LIVE-8"
 
-    def patience(self, m: "Monitor") -> int:
-        return m.capabilities.admission_period_steps - 1
+    def rank(self, m: "Monitor", track: "Track") -> int:
+        """Who goes past a head that does not fit is asked about whoever fits best."""
+        return int(record(m, track.id).known) if m.claims("skip") else place_or_size(m, track)
+
+    def fits(self, m: "Monitor", view: "StepView", track: "Track") -> bool:
+        return super().fits(m, view, track) and not order_is_open(m) and not self._adapters_hold_up(m)
+
+    @staticmethod
+    def _adapters_hold_up(m: "Monitor") -> bool:
+        """Without an order, the head may be a request that is blocked on an adapter."""
+        usable = usable_adapters(m)
+        return usable is not None and m.capabilities.claims.isdisjoint(ONE_QUEUE) and m.lines.needs_other(usable)
+
+
+class PastAdapters(Idleness):
+    """Idleness that a request blocked on an adapter is no reason for."""
+
+    def group(self, m: "Monitor", track: "Track") -> str | None:
+        return track.adapter if m.settings.adapter_slots else None
+
+    def candidates(self, m: "Monitor") -> "list[Track]":
+        usable = usable_adapters(m)
+        groups = list(self.queues) if usable is None else [group for group in usable if group in self.queues]
+        firsts = [track for group in groups if (track := self.first(m, group)) is not None]
+        return [min(firsts, key=lambda track: self.rank(m, track))] if firsts else []
+
+
+@monitor("LIVE-7", needs="tables", claims=("adapters",), bugs=("B20",))
+class AnAdapterBlocksNobodyElse(PastAdapters):
+    """A request that fits, and needs no adapter or one that is in use, is not delayed by one that is blocked on an
+    adapter; order binds only requests that are not so blocked.
+
+    Why: vLLM's scan of the queue ended at the first request whose adapter had no slot, and all behind it idled
+    (https://github.com/vllm-project/vllm/pull/15422).
+    """
+
+    rule = "LIVE-7"
 
     def rank(self, m: "Monitor", track: "Track") -> int:
-        """Who goes past a head that does not fit is asked about whoever fits best; who says nothing of the order, about
-        whoever fits worst: if that one does, so does the head."""
-        r = record(m, track.id)
-        if m.claims("skip"):
-            return int(r.known)
-        if not m.capabilities.claims.isdisjoint(PLACES):
-            return int(r.place)
-        return -(track.limit_tokens if m.claims("declared_reserve") else int(r.known))
+        return place_or_size(m, track)
+
+    def candidates(self, m: "Monitor") -> "list[Track]":
+        usable = usable_adapters(m)
+        blocked = usable is not None and m.lines.needs_other(usable)
+        return super().candidates(m) if blocked else []
+
+    def fits(self, m: "Monitor", view: "StepView", track: "Track") -> bool:
+        return super().fits(m, view, track) and not order_is_open(m)
 
 
 @monitor("LIVE-11", needs="tables", level="SHOULD")
-class NothingFitsAndWaits(Idleness):
+class NothingFitsAndWaits(PastAdapters):
     """What fits is not left idle behind what does not.
 
     Why: one big request at the head holds up small ones while blocks and seats are free
@@ -194,5 +268,72 @@ class NothingFitsAndWaits(Idleness):
 
     rule = "LIVE-11"
 
+    def patience(self, m: "Monitor") -> int:
+        return 0
+
     def rank(self, m: "Monitor", track: "Track") -> int:
         return int(record(m, track.id).known)
+
+
+@monitor("LIVE-10", needs="tables", claims=("class_preemption",), bugs=("B49",))
+class NoPriorityInversion(PastAdapters):
+    """Whoever stands first in the declared order does not wait while the seats and blocks of running requests of
+    strictly worse classes would let it start.
+
+    Why: vLLM preempts for blocks alone, so with all seats taken a high priority waits for a low one to end by itself
+    (https://github.com/vllm-project/vllm/issues/40004).
+    """
+
+    rule = "LIVE-10"
+
+    def rank(self, m: "Monitor", track: "Track") -> int:
+        return track.place
+
+    def on_step(self, m: "Monitor", view: "StepView") -> None:
+        """A step that preempted anybody, or has no budget left, is not asked."""
+        busy = view.budget_left < 1 or bool(view.victims) or m.is_broken
+        tracks = [] if busy or m.capabilities.claims.isdisjoint(ONE_QUEUE) else self.candidates(m)
+        worse = self._worse(m, view, tracks[0]) if tracks else set()
+        if not worse:
+            self.idle_steps = 0
+            return
+        m.count("LIVE-10")
+        held = held_by_cap(m, tracks[0]) or order_is_open(m)
+        starts = not held and self.has_room(m, view, tracks[0], _held_by_alone(m, worse))
+        self.idle_steps = self.idle_steps + 1 if starts else 0
+        if self.idle_steps > self.patience(m):
+            says = "who is first does not wait while preempting worse classes would let it start"
+            m.fail("LIVE-10", "inversion", says, request=tracks[0].id, worse=sorted(worse))
+
+    @staticmethod
+    def _worse(m: "Monitor", view: "StepView", track: "Track") -> set[str]:
+        """Who ran before the step and is of a strictly worse class."""
+        fresh = {admitted.id for admitted in view.admitted}
+        return {r for r in m.world.running if r not in fresh and m.class_of(m.tracks[r]) > m.class_of(track)}
+
+
+def _held_by_alone(m: "Monitor", requests: set[str]) -> int:
+    """Blocks that nobody else holds."""
+    held = {block for request in requests for block in m.world.RequestId[request].held}
+    return sum(m.world.BlockId[block].holders <= requests for block in held)
+
+
+@monitor("LIVE-3", claims=("bounded_overtaking",), bugs=("B15",))
+class OvertakenSoOften(TraceRule):
+    """A waiting request is overtaken at most max_overtaken times in one spell of waiting, by requests that began to
+    wait later. One that is blocked on an adapter, and a preempted one whose results are still under way, may be passed.
+
+    Why: ordered by cached prefix alone, cold requests never run while warm ones keep coming
+    (https://github.com/sgl-project/sglang/pull/33210).
+    """
+
+    def on_admit(self, m: "Monitor", track: "Track") -> None:
+        """Who began to wait first was overtaken most often."""
+        oldest = m.spells.oldest(usable_adapters(m), m.strays() | {track})
+        if oldest is None:
+            return
+        m.count("LIVE-3")
+        times, most = m.spells.overtaken(oldest), m.capabilities.constant("max_overtaken")
+        if oldest.began < track.began and times >= most:
+            says = "a waiting request is overtaken at most so often"
+            m.fail("LIVE-3", "overtaken", says, admitted=track.id, overtaken=oldest.id, times=times + 1, most=most)

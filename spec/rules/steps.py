@@ -9,7 +9,8 @@ from .base import TraceRule, record
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..monitor import Monitor, StepView
+    from ..monitor import Monitor, StepView, Victim
+    from ..tracks import Track
     from ..vocabulary import Delta
 
 monitor = registry.monitor
@@ -61,9 +62,13 @@ def _starving_blocks(m: "Monitor", view: "StepView") -> int:
     return sum(max(0, blocks) for blocks in wanted)
 
 
+def _asks_for_classes(m: "Monitor") -> bool:
+    return m.settings.preempt_lower_class or m.claims("class_preemption")
+
+
 @monitor("PRE-1", needs="tables", bugs=("B24",))
 class OnlyWhenMemoryIsShort(TraceRule):
-    """Preemption happens only when something that must run cannot get memory.
+    """Preemption happens only when something that must run cannot get memory, or a declared priority rule asks for it.
 
     Why: work is thrown away for nothing; SGLang retracted a running request because test and charge differed
     (https://github.com/sgl-project/sglang/pull/22495).
@@ -88,37 +93,50 @@ class OnlyWhenMemoryIsShort(TraceRule):
             )
 
 
-@monitor("PRE-4", needs="tables", claims=("fcfs",), bugs=("B23",))
+@monitor("PRE-4", needs="tables", bugs=("B23",))
 class AdmissionPreemptsNobody(TraceRule):
-    """Admission of a waiting request preempts nobody.
+    """Admission of a waiting request preempts nobody; where the settings ask for it, or `class_preemption` is claimed,
+    nobody but running requests of a class that is strictly lower than that of the admitted.
 
     Why: sharing the allocation path of running requests, admission evicted them, and the run became orders of magnitude
     slower (Dynamo, https://github.com/ai-dynamo/dynamo/issues/9718).
     """
+
+    says = "what a preemption freed went to requests that ran before, not to an admission"
 
     def on_step(self, m: "Monitor", view: "StepView") -> None:
         if view.admitted and len(m.world.running) > len(view.admitted):
             m.count("PRE-4")
         if not view.victims:
             return
-        says = "what a preemption freed went to requests that ran before, not to an admission"
-        if view.admitted and (spared := _spared_without(m, view)) >= 0:
-            m.fail(
-                "PRE-4",
-                "for_admission",
-                says,
-                victim=view.victims[-1].track.id,
-                admitted=view.admitted[0].id,
-                left_over=spared,
-            )
+        if view.admitted and (spared := _spared_without(m, view)) >= 0 and not self._for_better(m, view, spared):
             return
         for victim in view.victims:
             who = victim.requester
             if who is None or who == victim.track.id or who not in m.tracks:
                 continue
-            r = record(m, who)
-            if r.phase == WAITING and who not in {v.track.id for v in view.victims}:
-                m.fail("PRE-4", "requester", says, victim=victim.track.id, requester=who)
+            if self._is_no_resident(m, view, m.tracks[who]) and not self._gives_way(m, victim, m.tracks[who]):
+                m.fail("PRE-4", "requester", self.says, victim=victim.track.id, requester=who)
+
+    @staticmethod
+    def _is_no_resident(m: "Monitor", view: "StepView", requester: "Track") -> bool:
+        """It waits; or it was admitted in the step, by one who says that it may take the place of others."""
+        if _asks_for_classes(m) and requester in view.admitted:
+            return True
+        return record(m, requester.id).phase == WAITING and requester not in {v.track for v in view.victims}
+
+    def _for_better(self, m: "Monitor", view: "StepView", spared: int) -> bool:
+        """The last victim was not needed by those who ran: it left for somebody who was admitted."""
+        victim = view.victims[-1]
+        named = [track for track in view.admitted if track.id == victim.requester] or view.admitted
+        if any(self._gives_way(m, victim, track) for track in named):
+            return True
+        m.fail("PRE-4", "for_admission", self.says, victim=victim.track.id, admitted=named[0].id, left_over=spared)
+        return False
+
+    @staticmethod
+    def _gives_way(m: "Monitor", victim: "Victim", admitted: "Track") -> bool:
+        return _asks_for_classes(m) and m.class_of(admitted) < m.class_of(victim.track)
 
 
 @monitor("PRE-5", claims=("newest_first",))
