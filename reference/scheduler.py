@@ -327,9 +327,8 @@ def _of_victims(settings: Settings) -> set[str]:
     """Who takes the place of a lower class does not ask who is newest; nor, if the class is a level, for priorities."""
     if not has_classes(settings):
         return {"lowest_priority" if settings.victim == "lowest_priority" else "newest_first"}
-    if settings.policy == "mlfq":
-        return set()
-    return {"class_preemption"} | ({"lowest_priority"} if settings.victim == "lowest_priority" else set())
+    by_priority = settings.victim == "lowest_priority" and settings.policy != "mlfq"
+    return {"class_preemption", "lowest_priority"} if by_priority else {"class_preemption"}
 
 
 def _of_order(settings: Settings) -> set[str]:
