@@ -16,3 +16,8 @@ CLASSES: Mapping[str, Callable[[Settings], Callable[[Job], int]]] = {
 }
 """Policy -> the class of a request, smaller is higher.  Under the others nobody is of a lower class than anybody: they
 promise an order of arrival, or of clients."""
+
+
+def has_classes(settings: Settings) -> bool:
+    """Whether anybody may take the place of a lower class."""
+    return settings.preempt_lower_class and settings.policy in CLASSES

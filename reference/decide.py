@@ -2,13 +2,12 @@
 
 from collections import Counter
 from collections.abc import Collection
-from itertools import takewhile
 
 from attrs import Factory, define, field
 
 from ..spec.vocabulary import blocks_for
 from .caps import declared_tokens, is_within, prefilling
-from .classes import CLASSES
+from .classes import CLASSES, has_classes
 from .job import Job
 from .peak import Course, peak_blocks
 from .selection import OneQueue
@@ -117,7 +116,7 @@ class Deciding:
             if not state.adapters.can_serve(job):
                 aside.append(job)
                 continue
-            if not self.is_before(job, room.victims):
+            if not self.is_before(job, room.victims):  # they are next, but not in the step that they had to leave
                 blocked.append(job)
                 break
             admission = None
@@ -220,7 +219,7 @@ class Deciding:
     # --- in the place of a lower class -------------------------------------------------------------------
 
     def has_classes(self) -> bool:
-        return self.state.settings.preempt_lower_class and self.state.settings.policy in CLASSES
+        return has_classes(self.state.settings)
 
     def replace(self, job: Job, admissions: list[Admission], room: Room) -> tuple[Admission | None, Room]:
         """The admission of a job in the place of the fewest running ones of a lower class, and the room after it; if
@@ -237,14 +236,14 @@ class Deciding:
 
     def replaceable(self, job: Job, room: Room) -> list[Job]:
         """Running requests of a lower class than a job that seats or blocks are missing for: from the lowest class on,
-        in it the newest first, and as far as they would stand behind the job."""
+        in it the newest first."""
         if not self.has_classes() or self.waits_for_budget(job, room):
             return []
+        if not self.caps_allow(job, room, anything_runs=bool(room.staying or room.entering)):
+            return []
         class_of = CLASSES[self.state.settings.policy](self.state.settings)
-        lowest_first = sorted(room.staying, key=lambda other: (class_of(other), other.admission), reverse=True)
-        return list(
-            takewhile(lambda other: class_of(job) < class_of(other) and self.is_before(job, [other]), lowest_first)
-        )
+        lower = [other for other in room.staying if class_of(job) < class_of(other)]
+        return sorted(lower, key=lambda other: (class_of(other), other.admission), reverse=True)
 
     def waits_for_budget(self, job: Job, room: Room) -> bool:
         """Seats and blocks are there, but not the tokens: those come with the next step."""

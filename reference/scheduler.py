@@ -19,7 +19,7 @@ from ..spec.vocabulary import (
     Settings,
     blocks_alone,
 )
-from .classes import CLASSES
+from .classes import has_classes
 from .decide import Deciding
 from .job import ENDED, RUNNING, WAITING, Job
 from .selection.promises import claims_of_sharing, constants_of_sharing
@@ -325,24 +325,24 @@ def claims_of(settings: Settings) -> frozenset[str]:
 
 def _of_victims(settings: Settings) -> set[str]:
     """Who takes the place of a lower class does not ask who is newest; nor, if the class is a level, for priorities."""
-    by_class = settings.preempt_lower_class and settings.policy in CLASSES
-    if settings.victim == "lowest_priority":
-        return set() if by_class and settings.policy == "mlfq" else {"lowest_priority"}
-    return set() if by_class else {"newest_first"}
+    if not has_classes(settings):
+        return {"lowest_priority" if settings.victim == "lowest_priority" else "newest_first"}
+    if settings.policy == "mlfq":
+        return set()
+    return {"class_preemption"} | ({"lowest_priority"} if settings.victim == "lowest_priority" else set())
 
 
 def _of_order(settings: Settings) -> set[str]:
-    """Promises that hold while nobody goes past a head that does not fit."""
+    """Promises that hold while nobody goes past a head that does not fit.  A victim stands behind who took its place
+    only if the class comes first in the order."""
     if settings.at_blocked_head == "skip":
         return set()
-    claims: set[str] = set()
     if settings.max_overtaken:
-        return claims | {"bounded_overtaking"}
-    if settings.policy in ONE_QUEUE and not settings.adapter_slots:
-        claims.add("resume_order")
-    if settings.policy == "priority" and settings.preempt_lower_class:
-        claims.add("class_preemption")
-    return claims
+        return {"bounded_overtaking"}
+    keeps_places = settings.policy == "priority" or not has_classes(settings)
+    if settings.policy in ONE_QUEUE and keeps_places and not settings.adapter_slots:
+        return {"resume_order"}
+    return set()
 
 
 def _of_composition(settings: Settings) -> set[str]:
