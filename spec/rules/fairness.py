@@ -266,8 +266,8 @@ class CountersStayTogether(TraceRule):
     """Counters of clients with waiting work differ by at most U + S. U is the trace's own: the most that a client was
     charged, or could still be charged, at a pick.
 
-    Why: it is what the other bounds follow from (Sheng et al., OSDI 2024, https://arxiv.org/abs/2401.00588, on the way to
-    Theorem 4.4).
+    Why: it is what the other bounds follow from (Sheng et al., OSDI 2024, https://arxiv.org/abs/2401.00588, on the way
+    to Theorem 4.4).
     """
 
     def __init__(self) -> None:
@@ -275,27 +275,22 @@ class CountersStayTogether(TraceRule):
         self.got = 0
         self.told: dict[str, int] = {}
 
-    def on_accept(self, m: "Monitor", track: "Track") -> None:
-        self._check(m, track.client)
-
-    on_wait = on_accept
-
     def on_charge(self, m: "Monitor", track: "Track", amount: int) -> None:
+        """Only the counter of who is charged has risen.  Quanta are no counters: who shares by them is not asked."""
         ledger = m.ledger
         oldest = next(iter(ledger.since.values()), 0)
         if oldest != self.oldest:
             self.oldest, self.got = oldest, 0
         self.got += amount
-        if self.got > 4 * ledger.bound and len(ledger.since) > 1:
-            m.count("FAIR-7")
-        self._check(m, track.client)
-
-    def _check(self, m: "Monitor", client: str) -> None:
-        """Only its own counter has risen.  Quanta are no counters: who shares by them is not asked."""
-        ledger = m.ledger
-        since = ledger.since.get(client)
-        if since is None or since == self.told.get(client) or m.claims("drr") or m.claims("dlpm"):
+        if self.got <= 4 * ledger.bound or len(ledger.since) < 2 or m.claims("drr") or m.claims("dlpm"):
             return
+        m.count("FAIR-7")
+        since = ledger.since.get(track.client)
+        if since is not None and since != self.told.get(track.client):
+            self._check(m, track.client, since)
+
+    def _check(self, m: "Monitor", client: str, since: int) -> None:
+        ledger = m.ledger
         least = ledger.backlogged.least()
         assert least is not None
         spread = ledger.counters[client] - least
@@ -432,7 +427,7 @@ class TurnsGiveQuanta(Distances):
     2(U + Q). Q is the quantum; U is that of FAIR-8.
 
     Why: what a turn takes too much is missing in the next one; a deficit that is forgotten gives whoever sends the
-    largest requests the most (Shreedhar and Varghese, SIGCOMM 1995, https://doi.org/10.1145/217382.217453).
+    largest requests the most (Shreedhar and Varghese, SIGCOMM 1995, https://doi.org/10.1145/217391.217453).
     """
 
     limits = (("FAIR-15", 2, "two clients that wait differ in service by at most 2(U + Q)", True),)
@@ -476,7 +471,7 @@ class AFloodDoesNotDrown(TraceRule):
     meantime; U is that of FAIR-7.
 
     Why: one client's flood is what fair sharing is for; under first come, first served whoever comes after it waits for
-    all of it (Sheng et al., OSDI 2024, https://arxiv.org/abs/2401.00588: the latency of a client that is not backlogged).
+    all of it (Sheng et al., OSDI 2024, https://arxiv.org/abs/2401.00588, on the latency of a client that sends little).
     """
 
     def __init__(self) -> None:
