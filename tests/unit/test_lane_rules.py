@@ -395,6 +395,7 @@ def test_who_is_first_does_not_wait_for_a_lower_class() -> None:
     full = evolve(CLASSES, seats=3, prefilling_requests=1)
     long = (submit("x", 1, 4, priority=2), *rounds(1), submit("y", 3, 1, priority=0), submit("z", 1, 1, priority=1))
     keeps("LIVE-10", long, full)
+    keeps("LIVE-10", URGENT, CLASSES)
     facts = breaks("LIVE-10.inversion", URGENT, CLASSES, WaitsForASeat)
     assert (facts["request"], facts["worse"]) == ("u", ["x", "y"])
 
