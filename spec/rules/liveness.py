@@ -290,7 +290,9 @@ class NoPriorityInversion(PastAdapters):
         return track.place
 
     def on_step(self, m: "Monitor", view: "StepView") -> None:
-        """A step that preempted anybody, or has no budget left, is not asked."""
+        """A step that preempted anybody, or has no budget left, is not asked; but it may show the rule at work."""
+        if any(victim.requester == track.id for victim in view.victims for track in view.admitted):
+            m.count("LIVE-10")
         busy = view.budget_left < 1 or bool(view.victims) or m.is_broken
         tracks = [] if busy or m.capabilities.claims.isdisjoint(ONE_QUEUE) else self.candidates(m)
         worse = self._worse(m, view, tracks[0]) if tracks else set()
