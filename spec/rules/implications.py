@@ -69,6 +69,8 @@ edge("FAIR-17", "FAIR-11", "who is passed by such a pick may be one whose reques
 edge("FAIR-17", "FAIR-9", "a pick out of turn may put its client that far ahead at once")
 edge("FAIR-17", "FAIR-10", "a pick out of turn may put its client that far ahead at once")
 edge("FAIR-2", "FAIR-17", "a counter that is wrong picks the wrong client, aged or not")
+edge("FAIR-2", "FAIR-14", "what is charged at the wrong time may come to what another unit comes to")
+edge("FAIR-3", "FAIR-5", "a victim comes back through the same lift as a new request")
 edge("FAIR-2", "FAIR-13", "a charge that is missing shows in the message that brings the refund")
 edge("FAIR-13", "FAIR-1", "a counter that is wrong picks the wrong client")
 edge("FAIR-13", "FAIR-17", "a counter that is wrong picks the wrong client, aged or not")

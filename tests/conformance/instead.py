@@ -249,6 +249,50 @@ INSTEAD: Mapping[tuple[str, str], str] = {
         "FAIR-9",
         "a client that waits falls at most 3U behind any other",
     ): "{waits} is served before {served} comes ahead by more than {bound}",
+    (
+        "FAIR-7",
+        "counters of clients that wait differ by at most U + S",
+    ): "{client} waits until the others have as much: its counter is {spread} above the least, and may be {bound}",
+    (
+        "FAIR-10",
+        "two clients that wait differ in priced service by at most 2U",
+    ): "{waits} is served before {served} comes ahead by more than {bound}",
+    (
+        "FAIR-10",
+        "a client that waits falls at most 3U of priced service behind any other",
+    ): "{waits} is served before {served} comes ahead by more than {bound}",
+    (
+        "FAIR-11",
+        "nobody is admitted past a client with the least counter whose request does not fit",
+    ): "the round ends at the request of {passed}: its counter is {least}, and that of {picked} is {counter}",
+    (
+        "FAIR-12",
+        "what running requests of a client may still be charged is within the cap at a pick",
+    ): "{request} waits until less of {client} is under way: with it {committed} may be charged, and the cap is {cap}",
+    (
+        "FAIR-13",
+        "a counter changes by its charges and lifts alone",
+    ): "the counter of {client} is {true} after its refund",
+    (
+        "FAIR-14",
+        "a counter changes by its charges and lifts alone",
+    ): "the counter of {client} is {true} in the declared unit of service",
+    (
+        "FAIR-15",
+        "two clients that wait differ in service by at most 2(U + Q)",
+    ): "{waits} is served before {served} comes ahead by more than {bound}",
+    (
+        "FAIR-16",
+        "two clients that wait differ in service by at most 2(U + Q)",
+    ): "{waits} is served before {served} comes ahead by more than {bound}",
+    (
+        "FAIR-17",
+        "the client picked is at most the aging credit above the least counter",
+    ): "a request of {passed} is admitted: its counter is {least}, and that of {picked} may be {credit} above it",
+    (
+        "FAIR-18",
+        "a newcomer is admitted before the others have got more than 2U each",
+    ): "{request} is admitted before the others have got more than {bound}",
     # ADMIT, OBS
     (
         "ADMIT-1",

@@ -1,0 +1,411 @@
+"""FAIR rules beside the first six: each is broken by a scheduler that is wrong in one place, and kept by the clean one.
+
+With one seat the order of admissions is the order of service; a request of one prompt token and one output costs 3.
+"""
+
+from collections.abc import Sequence
+
+import pytest
+from attrs import evolve
+
+from schedspec.conformance.driver import Driver, all_but
+from schedspec.conformance.script import STEP, Op, rounds, submit
+from schedspec.reference import make
+from schedspec.reference.faults import ChargesRecompute, KeepsCredit, SharesOtherwise
+from schedspec.reference.job import Job
+from schedspec.reference.scheduler import Scheduler, claims_of
+from schedspec.reference.selection.bill import Bill
+from schedspec.reference.selection.race import Member, Rank
+from schedspec.reference.selection.sharing import Dlpm, Drr, Members, SharedQueue, Vtc
+from schedspec.spec.catalogue import registry
+from schedspec.spec.ledger import Lowest
+from schedspec.spec.monitor import Monitor
+from schedspec.spec.vocabulary import (
+    Capabilities,
+    Delta,
+    Header,
+    Message,
+    Observation,
+    Outcome,
+    Plan,
+    Receipt,
+    Request,
+    Settings,
+    SubjectFactory,
+)
+
+ONE_SEAT = Settings(blocks=64, block_size=1, seats=1, token_budget=16, policy="vtc")
+
+
+def of(client: str, *requests: tuple[str, int, int], predicted: int | None = None, stop: int | None = None) -> list[Op]:
+    """Submissions of one client: id, prompt tokens, output tokens."""
+    ops = [submit(id, prompt, output, client=client, stop_after=stop) for id, prompt, output in requests]
+    return [evolve(op, request=evolve(op.request, predicted_output_tokens=predicted)) for op in ops if op.request]
+
+
+def many(client: str, count: int, prompt: int = 1, output: int = 1) -> list[Op]:
+    return of(client, *((f"{client}{n}", prompt, output) for n in range(1, count + 1)))
+
+
+def one_by_one(client: str, count: int) -> list[Op]:
+    """Each comes when the one before is about to be admitted; the first waits for three rounds."""
+    ops = many(client, count)
+    return [*ops[:1], *rounds(3), *(part for op in ops[1:] for part in (op, *rounds(1)))]
+
+
+def run(ops: Sequence[Op], settings: Settings, subject: SubjectFactory = make, only: str = "") -> Driver:
+    """A run to its end, or to where it breaks a rule (of those that are named)."""
+    driver = Driver.start(subject, settings, 0, ignored=all_but(only.split()))
+    driver.run(ops)
+    driver.drain()
+    assert driver.fault is None, str(driver.fault)
+    return driver
+
+
+# --- faults ------------------------------------------------------------------------------------------------
+
+
+class NotVtc(Scheduler):
+    """It promises that service is shared, and not how."""
+
+    def capabilities(self) -> Capabilities:
+        shown = super().capabilities()
+        return evolve(shown, claims=shown.claims - {"vtc"})
+
+
+class NothingPerToken(Bill):
+    def token(self, job: Job) -> int:
+        return 0
+
+
+class ChargesAtTheEnd(SharesOtherwise):
+    """Outputs are charged when the request ends: the correction of predictions sees to it."""
+
+    bill = NothingPerToken
+
+
+class KeepsCreditQuietly(NotVtc, KeepsCredit):
+    """A client that comes back while others wait goes on from where it was."""
+
+
+class NoPrices(Bill):
+    @classmethod
+    def of(cls, settings: Settings) -> Bill:
+        return super().of(evolve(settings, prices=()))
+
+
+class ForgetsPrices(NotVtc, SharesOtherwise):
+    """All clients are charged alike."""
+
+    bill = NoPrices
+
+
+class GoesPastABlockedHead(Scheduler):
+    """Calls itself strict, and looks for somebody who fits."""
+
+    def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
+        super().__init__(settings, seed, record=record)
+        self.claimed = claims_of(settings)
+        if settings.policy == "vtc":
+            self.state.settings = evolve(settings, at_blocked_head="skip")
+
+    def capabilities(self) -> Capabilities:
+        return evolve(super().capabilities(), claims=self.claimed)
+
+
+class OutputsAreDue(Bill):
+    def due(self, job: Job) -> int:
+        request = job.request
+        return self.tariff.outputs(request.client, request.prompt_tokens, job.outputs, request.max_output_tokens)
+
+
+class CommitsOutputsOnly(SharesOtherwise):
+    """The cap on what a client may still be charged counts no prompts."""
+
+    bill = OutputsAreDue
+
+
+class RefundsAll(Vtc):
+    def refund(self, queues: Members, member: Member, amount: int) -> None:
+        member.counter -= amount
+
+
+class RefundsBelowOthers(SharesOtherwise):
+    """Who predicted too much gets all of it back, whatever others have got in the meantime."""
+
+    sharing = RefundsAll
+
+
+class ForgivingDrr(Drr):
+    def charge(self, queues: Members, member: Member, amount: int) -> None:
+        end_of_turn = (member.counter // self.quantum + 1) * self.quantum
+        member.counter = min(member.counter + amount, end_of_turn)
+
+
+class ForgetsWhatATurnTook(Scheduler):
+    """What a turn took beyond its quantum is forgotten with the turn."""
+
+    def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
+        super().__init__(settings, seed, record=record)
+        if settings.policy == "drr":
+            shared(self).sharing = ForgivingDrr(settings.quantum)
+
+
+class EverybodysRound(Dlpm):
+    def rank(self, member: Member, counter: int) -> Rank:
+        return 0, member.place
+
+
+class ForgetsQuanta(Scheduler):
+    """The longest prefix is next, whatever its client has got."""
+
+    def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
+        super().__init__(settings, seed, record=record)
+        if settings.policy == "dlpm":
+            shared(self).sharing = EverybodysRound(settings.quantum, self.state.prefixes)
+
+
+class AgesWithoutLimit(Scheduler):
+    """Whoever waited long is next."""
+
+    def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
+        super().__init__(settings, seed, record=record)
+        if settings.policy == "vtc":
+            shared(self).credit = 1 << 40
+
+
+class OneAfterTheOther(Vtc):
+    """The counter is when the client came; whoever came first is served until nobody of it waits."""
+
+    def enters(self, queues: Members, member: Member) -> None:
+        member.counter = queues.next_turn()
+
+    def charge(self, queues: Members, member: Member, amount: int) -> None:
+        """Turns alone count."""
+
+
+class ServesOneClientAtATime(NotVtc, SharesOtherwise):
+    sharing = OneAfterTheOther
+
+
+def shared(scheduler: Scheduler) -> Members:
+    queue = scheduler.state.queue
+    assert isinstance(queue, SharedQueue)
+    return queue.members
+
+
+PREFIX = (7, 8, 9)
+FAULTS: dict[str, tuple[type[Scheduler], Settings, Sequence[Op]]] = {
+    "FAIR-2": (ChargesAtTheEnd, ONE_SEAT, of("a", ("a1", 1, 3))),
+    "FAIR-7": (KeepsCreditQuietly, ONE_SEAT, [*many("a", 4), *rounds(2), *many("b", 4)]),
+    "FAIR-10": (ForgetsPrices, evolve(ONE_SEAT, prices={"a": 3}), [*many("a", 12), *many("b", 20)]),
+    "FAIR-11": (
+        GoesPastABlockedHead,
+        evolve(ONE_SEAT, blocks=8, seats=3, reserve="declared"),
+        [*of("b", ("b1", 2, 3)), STEP, *of("a", ("a1", 4, 3)), *of("b", ("b2", 1, 2))],
+    ),
+    "FAIR-12": (
+        CommitsOutputsOnly,
+        evolve(ONE_SEAT, seats=2, client_committed_cost=6),
+        of("a", ("a1", 4, 3), ("a2", 1, 1)),
+    ),
+    "FAIR-13": (
+        RefundsBelowOthers,
+        evolve(ONE_SEAT, seats=2, charge_prediction=True),
+        [*of("a", ("a1", 1, 9), stop=4), *many("b", 6, 2)],
+    ),
+    "FAIR-14": (
+        ChargesRecompute,
+        evolve(ONE_SEAT, blocks=5, seats=3),
+        [*many("a", 1, 1, 4), *many("b", 1, 1, 4), *many("c", 1, 1, 4)],
+    ),
+    "FAIR-15": (ForgetsWhatATurnTook, evolve(ONE_SEAT, policy="drr", quantum=1), [*many("a", 7, 9), *many("b", 20)]),
+    "FAIR-16": (
+        ForgetsQuanta,
+        evolve(ONE_SEAT, policy="dlpm", quantum=1, prefix_caching=True),
+        [*(submit(f"a{n}", PREFIX, 1, client="a") for n in range(12)), *many("b", 12, 3)],
+    ),
+    "FAIR-17": (
+        AgesWithoutLimit,
+        evolve(ONE_SEAT, aging_picks=2, aging_credit=2),
+        [*of("a", ("a1", 1, 3), ("a2", 1, 1)), *one_by_one("b", 5)],
+    ),
+    "FAIR-18": (ServesOneClientAtATime, ONE_SEAT, [*many("a", 9), *rounds(1), *many("b", 1)]),
+}
+
+
+@pytest.mark.parametrize("rule", FAULTS)
+def test_a_fault_is_seen_and_the_clean_reference_keeps_the_rule(rule: str) -> None:
+    fault, settings, ops = FAULTS[rule]
+    clean = run(ops, settings, only=" ".join(fair()))
+    assert not clean.broken, str(clean.broken[0])
+    assert clean.monitor.exercised()[rule]
+    assert {violation.rule for violation in run(ops, settings, fault, rule).broken} == {rule}
+
+
+@pytest.mark.parametrize("rule", FAULTS)
+def test_beside_a_fault_only_what_is_declared_breaks(rule: str) -> None:
+    fault, settings, ops = FAULTS[rule]
+    broken = {violation.rule for violation in run(ops, settings, fault, " ".join(fair())).broken}
+    assert broken
+    assert broken <= registry.closure(rule)
+
+
+def fair() -> list[str]:
+    return [rule for rule in registry.rules if rule.startswith("FAIR-")]
+
+
+# --- bounds are tight --------------------------------------------------------------------------------------
+
+
+def the_largest(driver: Driver, *, waits: str, served: str) -> tuple[int, int]:
+    """By how much one client came ahead of the other where both waited, in its counter and in service; replayed."""
+    monitor = Monitor(Header(settings=driver.monitor.settings, capabilities=driver.monitor.capabilities))
+    spread = distance = low = 0
+    got = {waits: 0, served: 0}
+    charge = monitor._tell
+
+    def tell(hook: str, *facts: object) -> None:
+        nonlocal spread, distance, low
+        if hook == "on_charge" and monitor.ledger.since.keys() >= {waits, served}:
+            track, amount = facts
+            assert isinstance(amount, int)
+            got[track.client] += amount  # type: ignore[attr-defined]
+            ahead = got[served] - got[waits]
+            low = min(low, ahead)
+            distance = max(distance, ahead - low)
+            spread = max(spread, monitor.ledger.counters[served] - monitor.ledger.counters[waits])
+        charge(hook, *facts)
+
+    monitor._tell = tell  # type: ignore[method-assign]
+    for message in driver.messages:
+        monitor.feed(message)
+    return spread, distance
+
+
+def test_counters_come_u_apart_and_service_nearly_2u() -> None:
+    """a1 costs U = 201 while b1 waits; then b1 brings B to 199, just below A, and b2 costs U again."""
+    settings = evolve(ONE_SEAT, blocks=128, reserve="declared")
+    ops = [*of("a", ("a1", 1, 100), ("a2", 1, 1)), *of("b", ("b1", 1, 99), ("b2", 1, 100), ("b3", 1, 1))]
+    driver = run(ops, settings, only=" ".join(fair()))
+    assert not driver.broken
+    certificate = driver.monitor.ledger.certificate
+    assert certificate == 201
+    assert the_largest(driver, waits="b", served="a")[0] == certificate
+    assert the_largest(driver, waits="a", served="b")[1] >= 0.99 * 2 * certificate
+
+
+# --- caps --------------------------------------------------------------------------------------------------
+
+
+def test_a_client_that_a_cap_holds_may_be_passed_and_is_not_backlogged() -> None:
+    settings = evolve(ONE_SEAT, seats=2, client_seats=1)
+    driver = Driver.start(make, settings, 0, ignored=all_but(fair()))
+    driver.run([*many("a", 2, 1, 4), STEP])
+    assert "a" not in driver.monitor.ledger.since
+    driver.run([*rounds(1), *of("b", ("b1", 9, 4)), *rounds(1)])
+    assert driver.monitor.ledger.certificate >= 9 + 8
+    driver.drain()
+    assert not driver.broken
+
+
+@pytest.mark.parametrize(
+    ("cap", "held"),
+    [
+        ({"client_resident_tokens": 6}, True),
+        ({"client_resident_tokens": 7}, False),
+        ({"client_committed_cost": 5}, True),
+    ],
+)
+def test_who_runs_alone_may_exceed_a_cap_and_then_its_next_request_is_held(cap: dict[str, int], held: bool) -> None:
+    """a1 declares 4 tokens and a2 declares 3; a1 may cost 7 in all, a2 5."""
+    driver = Driver.start(make, evolve(ONE_SEAT, **cap), 0, ignored=all_but(fair()))  # type: ignore[arg-type]
+    driver.run([*of("a", ("a1", 1, 3), ("a2", 1, 2)), STEP])
+    assert ("a" in driver.monitor.ledger.since) is not held
+
+
+# --- messages by hand --------------------------------------------------------------------------------------
+
+
+def monitor(settings: Settings, *claims: str, **constants: int) -> Monitor:
+    capabilities = Capabilities(observes="counters", ordered=True, claims=frozenset(claims), constants=constants)
+    return Monitor(Header(settings=settings, capabilities=capabilities))
+
+
+def came(id: str, client: str, prompt: int = 2, output: int = 4, predicted: int | None = None) -> Message:
+    request = Request(
+        id=id, client=client, prompt_ids=range(prompt), max_output_tokens=output, predicted_output_tokens=predicted
+    )
+    return Message("submit", 0, request, Receipt(verdict="accepted"))
+
+
+def stepped(number: int, rows: Sequence[tuple[str, int, int, int]], deltas: Sequence[Delta] = ()) -> Message:
+    request, start, tokens, samples = zip(*rows, strict=True)
+    plan = Plan(step=number, request=request, start=start, tokens=tokens, samples=samples, deltas=deltas)
+    return Message("step", 0, None, plan)
+
+
+def computed(number: int, request: str, *ends: Delta, stop: bool = False) -> Message:
+    deltas = [("delivered", [request], [5]), *ends]
+    return Message("complete", 0, Outcome(step=number, request=[request], token=[5], stop=[stop]), deltas)
+
+
+def shown(**counters: int) -> Message:
+    return Message("observe", 0, None, Observation(client_counters=counters))
+
+
+def rules_of(m: Monitor, *messages: Message) -> set[str]:
+    return {violation.rule for message in messages for violation in m.feed(message) if violation.rule in fair()}
+
+
+PREDICTS = Settings(policy="vtc", charge_prediction=True, seats=2)
+
+
+def a_prediction_that_was_too_long() -> list[Message]:
+    """a1 is charged 2 + 8 at the pick and generates one token: 6 are refunded, to the 4 that it was worth."""
+    end = ("finished", "a1", "stop")
+    admit = stepped(1, [("a1", 0, 2, 1)], [("admitted", "a1", 0)])
+    return [came("a1", "a"), admit, shown(a=10), computed(1, "a1", end, stop=True)]
+
+
+@pytest.mark.parametrize(("counter", "broken"), [(4, set()), (10, {"FAIR-13"}), (2, {"FAIR-13"}), (0, {"FAIR-13"})])
+def test_a_prediction_is_corrected_when_the_request_ends(counter: int, broken: set[str]) -> None:
+    m = monitor(PREDICTS, "vtc", "prediction", "break")
+    assert rules_of(m, *a_prediction_that_was_too_long(), shown(a=counter)) == broken
+    assert m.exercised()["FAIR-13"] == 1
+
+
+@pytest.mark.parametrize(("counter", "broken"), [(11, set()), (17, {"FAIR-2"}), (7, {"FAIR-14"}), (1, {"FAIR-14"})])
+def test_a_prompt_is_charged_chunk_by_chunk_and_cached_tokens_at_the_pick(counter: int, broken: set[str]) -> None:
+    """A request is 5; of its eight tokens four are cached, and the first chunk is two."""
+    settings = Settings(policy="vtc", charge_prompt="chunk", request_weight=5)
+    m = monitor(settings, "vtc", "per_chunk", "break")
+    admit = stepped(1, [("a1", 4, 2, 0)], [("admitted", "a1", 4)])
+    assert rules_of(m, came("a1", "a", prompt=8), admit, shown(a=counter)) == broken
+    assert m.ledger.running_of("a").committed == 2 + 2 * 4
+
+
+@pytest.mark.parametrize(
+    ("charged", "rule"), [(0, "FAIR-2"), (18, "FAIR-2"), (7, "FAIR-2"), (36, "FAIR-14"), (3, "FAIR-14")]
+)
+def test_another_unit_is_told_from_a_wrong_charge(charged: int, rule: str) -> None:
+    """Three tokens of a prompt at 3 are 9, and not 0, 18 or 7; by the weight of outputs they are 36, and without the
+    price 3."""
+    settings = Settings(policy="vtc", input_weight=1, output_weight=4, prices={"a": 3})
+    m = monitor(settings, "vtc", "weighted", "break")
+    admit = stepped(1, [("a1", 0, 3, 1)], [("admitted", "a1", 0)])
+    assert rules_of(m, came("a1", "a", 3), admit, shown(a=charged)) == {rule}
+
+
+def test_the_least_of_counters_that_rise_and_fall() -> None:
+    counters = {"a": 5, "b": 3, "c": 9}
+    lowest = Lowest(counters)
+    for client in counters:
+        lowest.add(client)
+    assert (lowest.least(), lowest.least({"b"}), lowest.least({"a", "b", "c"})) == (3, 5, None)
+    counters["b"] = 20
+    assert lowest.least() == 5
+    counters["c"] = 1
+    lowest.fell("c")
+    lowest.remove("a")
+    assert (lowest.least(), lowest.least({"c"})) == (1, 20)
