@@ -32,11 +32,12 @@ class Lines:
     """Waiting requests of each lane and client by place, and of each lane the clients by the place of their first.
 
     `in_order`: the lanes for which the latter is kept.  `clients`: of each lane, how many requests of each client wait;
-    `adapters`: how many need which; `lengths`: the longest first.  Entries of clients are lower bounds, brought up to
-    date where somebody looks.
+    `adapters`: how many need which; `lengths`: the longest first, if asked for.  Entries of clients are lower bounds,
+    brought up to date where somebody looks.
     """
 
     in_order: Collection[str] = ()
+    by_length: bool = False
     lines: dict[tuple[str, str], Line] = Factory(dict)
     heads: dict[str, list[tuple[int, str]]] = Factory(dict)
     clients: dict[str, Counter[str]] = Factory(dict)
@@ -48,14 +49,18 @@ class Lines:
         clients[track.client] += 1
         heap = self.lines.setdefault(track.queue, {}).setdefault(track.adapter, [])
         heapq.heappush(heap, (track.place, track.began, track))
-        heapq.heappush(self.lengths, (-track.limit_tokens, track.began, track))
         self.adapters[track.adapter] += 1
-        if len(self.lengths) > 2 * self.adapters.total() + 64:
-            self.lengths[:] = sorted(filter(stands, self.lengths))
+        if self.by_length:
+            self._enter_by_length(track)
         if len(heap) > 2 * clients[track.client] + 64:
             heap[:] = sorted(filter(stands, heap))
         if track.lane in self.in_order and (clients[track.client] == 1 or heap[0][2] is track):
             heapq.heappush(self.heads.setdefault(track.lane, []), (track.place, track.client))
+
+    def _enter_by_length(self, track: Track) -> None:
+        heapq.heappush(self.lengths, (-track.limit_tokens, track.began, track))
+        if len(self.lengths) > 2 * self.adapters.total() + 64:
+            self.lengths[:] = sorted(filter(stands, self.lengths))
 
     def leave(self, track: Track) -> None:
         self.adapters[track.adapter] -= 1
@@ -79,7 +84,7 @@ class Lines:
                     yield entry
 
     def longest(self) -> Track | None:
-        """Who declares most of all that wait."""
+        """Who declares most of all that wait, where lengths are kept."""
         entry = head(self.lengths)
         return entry[2] if entry is not None else None
 

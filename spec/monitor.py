@@ -145,7 +145,8 @@ class Monitor:
         self.lanes = {lane.name: lane for lane in self.settings.lanes}
         self.lane_ledger = LaneLedger.of(self.settings)
         self.residents = Residents.of(self.settings)
-        self.lines = Lines({lane.name for lane in self.settings.lanes if lane.order == "fifo"})
+        in_order = {lane.name for lane in self.settings.lanes if lane.order == "fifo"}
+        self.lines = Lines(in_order, by_length=bool(self.settings.resident_tokens))
         self.spells = Spells()
         self._set_parameters()
         wanted = content and self.shows_tables
