@@ -6,7 +6,7 @@ from attrs import Factory, define
 
 from ..spec.service import lane_of
 from ..spec.settings import Settings
-from ..spec.vocabulary import blocks_alone
+from ..spec.vocabulary import blocks_for
 from .job import Job
 
 
@@ -46,6 +46,8 @@ class Caps:
 
     def lane_may(self, job: Job) -> bool:
         """Whether its lane may have it run too; one with a maximum of 100 percent has none."""
+        if not self.settings.lanes:
+            return True
         lane = lane_of(self.settings, job.request)
         usage = self.lanes.get(lane.name)
         if lane.maximum_percent == 100 or usage is None or not usage.seats:
@@ -83,7 +85,7 @@ class Caps:
         return self.clients.setdefault(job.request.client, Usage())
 
     def _blocks(self, job: Job) -> int:
-        return blocks_alone(job.request.prompt_tokens, job.request.max_output_tokens, self.settings.block_size)
+        return blocks_for(declared_tokens(job), self.settings.block_size)
 
 
 def prefilling(running: Iterable[Job]) -> int:

@@ -157,9 +157,9 @@ class Deciding:
         return admission
 
     def caps_allow(self, job: Job, room: Room, *, anything_runs: bool) -> bool:
-        """The caps on all who run; tokens do not count for whoever is alone."""
+        """The caps on all who run, where tokens do not count for whoever is alone, and those of its client and lane."""
         settings, tokens = self.state.settings, room.resident_tokens + declared_tokens(job)
-        if not is_within(settings.prefilling_requests, room.prefilling + 1):
+        if not (self.state.queue.may(job) and is_within(settings.prefilling_requests, room.prefilling + 1)):
             return False
         return not anything_runs or is_within(settings.resident_tokens, tokens)
 

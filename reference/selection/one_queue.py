@@ -44,6 +44,10 @@ class OneQueue:
         """Whether somebody who waits would stand before one who runs, if that one waited too."""
         return False
 
+    def may(self, job: Job) -> bool:
+        """Whether the caps of its client and lane let it run."""
+        return True
+
     def picked(self, job: Job) -> None:
         """It is admitted."""
 

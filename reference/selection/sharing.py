@@ -236,9 +236,11 @@ class Members:
         return self.sharing.rank(member, member.counter - (self.credit if member.aged else 0))
 
     def _look_at(self, member: Member) -> None:
-        """Its counter, its queue or what it has running has changed."""
-        first = member.queue.first()
-        member.held = member.queue.size > 0 and (first is None or not self.may(first))
+        """Its counter, its queue or what it has running has changed.  Where those who do not fit are skipped nobody is
+        held: behind one who is over a cap the next may be within it."""
+        if self.caps.settings.at_blocked_head == "break":
+            first = member.queue.first()
+            member.held = member.queue.size > 0 and (first is None or not self.may(first))
         for race in (self.race, self.counted):
             if race.races(member):
                 race.enter(member)
@@ -297,6 +299,10 @@ class SharedQueue:
     def put_back(self, job: Job) -> None:
         """It did not fit, and stands where it stood."""
         self.members.put_back(job)
+
+    def may(self, job: Job) -> bool:
+        """Whether the caps of its client and lane let it run."""
+        return self.caps.client_may(job) and self.caps.lane_may(job)
 
     def picked(self, job: Job) -> None:
         """It is admitted."""
