@@ -324,12 +324,13 @@ def claims_of(settings: Settings) -> frozenset[str]:
 
 
 def _of_victims(settings: Settings) -> set[str]:
-    """Who takes the place of a lower class does not ask who is newest; nor, if the class is a level, for priorities."""
+    """Who takes the place of a lower class does not ask who is newest; nor, if the class is a level, for priorities.
+    Who is first, and may take it, is declared unless somebody who waited long is, of whom nothing is promised."""
     if not has_classes(settings):
         return {"lowest_priority" if settings.victim == "lowest_priority" else "newest_first"}
-    if settings.policy == "mlfq":
-        return set()
-    return {"class_preemption"} | ({"lowest_priority"} if settings.victim == "lowest_priority" else set())
+    claims = {"lowest_priority"} if settings.victim == "lowest_priority" and settings.policy != "mlfq" else set()
+    is_declared = not settings.max_overtaken or settings.at_blocked_head == "break"
+    return claims | {"class_preemption"} if is_declared else claims
 
 
 def _of_order(settings: Settings) -> set[str]:

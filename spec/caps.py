@@ -73,6 +73,11 @@ def usable_adapters(m: "Monitor") -> Collection[str | None] | None:
     return {None, *used} if slots and len(used) >= slots else None
 
 
+def adapters_changed_hands(m: "Monitor") -> bool:
+    """Somebody has made place in this step for a better class: who lacked an adapter before is not known any more."""
+    return bool(m.settings.adapter_slots and m.settings.preempt_lower_class and m.view is not None and m.view.victims)
+
+
 def lacks_adapter(m: "Monitor", track: "Track") -> bool:
     usable = usable_adapters(m)
     return usable is not None and track.adapter not in usable
@@ -160,7 +165,10 @@ def is_held(m: "Monitor", lane: str) -> bool:
 
 
 def _first(m: "Monitor", lane: str, client: str) -> "Track | None":
-    entry = min(m.lines.first((lane, client), usable_adapters(m)), default=None)
+    """The first of a client's line; where the settings have no lanes, it is one line whatever lanes requests name."""
+    lanes = [lane] if m.lanes else [name for name, clients in m.lines.clients.items() if client in clients]
+    usable = usable_adapters(m)
+    entry = min((entry for name in lanes for entry in m.lines.first((name, client), usable)), default=None)
     return None if entry is None else entry[2]
 
 

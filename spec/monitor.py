@@ -7,7 +7,7 @@ ends after its own.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import repeat
 from operator import add
@@ -16,7 +16,7 @@ from typing import Any
 from attrs import Factory, define
 
 from . import rules
-from .caps import Residents, held_lanes
+from .caps import Residents, held_by_client, held_lanes, usable_adapters
 from .compiled import Program, World, compile_program, state_reads, without
 from .content import BadRead, ContentShadow
 from .lane_ledger import LaneLedger
@@ -225,8 +225,18 @@ class Monitor:
         return self.executed[step][0]
 
     def held_back(self, picked: Track) -> set[str]:
-        """Clients with a preempted request whose results are under way: they may be passed over."""
-        return {track.client for track in self.strays() if self.ledger.waits(track)} - {picked.client}
+        """Clients that may be passed over beside those that a cap holds: a preempted request of theirs waits for
+        results that are under way, or whoever of theirs has an adapter to run with is held."""
+        held = {track.client for track in self.strays() if self.ledger.waits(track)}
+        usable = usable_adapters(self)
+        if usable is not None:
+            held.update(client for client in self.ledger.waiting if self._lacks_adapters(client, usable))
+        return held - {picked.client}
+
+    def _lacks_adapters(self, client: str, usable: Collection[str | None]) -> bool:
+        entries = (entry for lane in self.lines.clients for entry in self.lines.first((lane, client), usable))
+        first = min(entries, default=None)
+        return first is None or held_by_client(self, first[2])
 
     def strays(self) -> set[Track]:
         """Preempted requests whose results are still under way, and others that left."""
@@ -499,6 +509,7 @@ class Monitor:
         self.waiting -= 1
         if self.view is not None:
             self.view.admitted.append(track)
+        held_back = self.held_back(track) if self.keeps_ledger else set()
         waited, track.waits = track.waits, False
         for rule in self.rules:
             rule.on_admit(self, track)
@@ -508,7 +519,7 @@ class Monitor:
             self._waits_no_longer(track, admitted=True)
         self.residents.enter(track)
         if self.keeps_ledger:
-            charge = self.ledger.pick(track, delta[2], self.held_back(track))
+            charge = self.ledger.pick(track, delta[2], held_back)
             self._tell("on_charge", track, charge)
 
     def _preempted(self, track: Track, delta: Delta) -> None:

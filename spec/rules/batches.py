@@ -68,10 +68,11 @@ class PrefillAloneEnds(TraceRule):
         if not view.plan.request:
             return
         idle = [] if m.world.decode else _idle_decodes(m, view)
+        if m.world.prefill and (m.world.decode or idle):
+            m.count("STEP-10")
         if not idle:
             self.alone = 0
             return
-        m.count("STEP-10")
         self.alone += 1
         most = m.capabilities.constant("prefill_only_steps")
         if self.alone > most:

@@ -87,6 +87,8 @@ edge("FAIR-16", "FAIR-10", "a scheduler that shares by quanta promises the same 
 edge("STEP-8", "STEP-9", "a running request that is left out may be a decode")
 edge("STEP-9", "STEP-8", "a decode that is left out is a running request with its blocks in hand, most of the time")
 edge("STEP-10", "STEP-9", "where prefill runs alone every decode is left out")
+edge("STEP-8", "STEP-10", "where every decode is left out prefill runs alone")
+edge("STEP-9", "STEP-10", "where every decode is left out prefill runs alone")
 edge("STEP-15", "STEP-12", "prompts that should not be there take what one prompt must leave")
 edge("PRE-4", "LANE-3", "who is evicted for an admission may be evicted for a lane that comes back")
 edge("PRE-7", "LIVE-3", "a victim at the back of the queue is overtaken by whoever came after it")

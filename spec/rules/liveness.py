@@ -3,7 +3,7 @@
 import heapq
 from typing import TYPE_CHECKING
 
-from ..caps import held_by_cap, held_by_tokens, usable_adapters
+from ..caps import adapters_changed_hands, held_by_cap, held_by_tokens, usable_adapters
 from ..queueing import CHANGING, PLACES
 from ..relation import registry
 from ..vocabulary import blocks_for
@@ -290,7 +290,9 @@ class NoPriorityInversion(PastAdapters):
         return track.place
 
     def on_step(self, m: "Monitor", view: "StepView") -> None:
-        """A step that preempted anybody, or has no budget left, is not asked."""
+        """A step that preempted anybody, or has no budget left, is not asked; but it may show the rule at work."""
+        if any(victim.requester == track.id for victim in view.victims for track in view.admitted):
+            m.count("LIVE-10")
         busy = view.budget_left < 1 or bool(view.victims) or m.is_broken
         tracks = [] if busy or m.capabilities.claims.isdisjoint(ONE_QUEUE) else self.candidates(m)
         worse = self._worse(m, view, tracks[0]) if tracks else set()
@@ -330,7 +332,7 @@ class OvertakenSoOften(TraceRule):
     def on_admit(self, m: "Monitor", track: "Track") -> None:
         """Who began to wait first was overtaken most often."""
         oldest = m.spells.oldest(usable_adapters(m), m.strays() | {track})
-        if oldest is None:
+        if oldest is None or adapters_changed_hands(m):
             return
         m.count("LIVE-3")
         times, most = m.spells.overtaken(oldest), m.capabilities.constant("max_overtaken")

@@ -167,7 +167,8 @@ class NobodyEarlierForSomebodyLater(TraceRule):
 
 @monitor("PRE-6", bugs=("B24",))
 class SomebodyAdvances(TraceRule):
-    """A preemption leaves somebody running, and completed tokens grow within a bounded number of steps.
+    """A preemption leaves somebody running, or makes place for a better class, and completed tokens grow within a
+    bounded number of steps.
 
     Why: DeepSpeed-MII threw away the KV of every request when none could grow, and started over, the same way
     (https://github.com/deepspeedai/DeepSpeed-MII/pull/403); a lone request of vLLM that outgrows the pool preempts
@@ -182,7 +183,8 @@ class SomebodyAdvances(TraceRule):
         if view.victims:
             m.count("PRE-6")
             victims = [victim.track.id for victim in view.victims]
-            if len(victims) > 1 and not m.world.running - {track.id for track in view.admitted}:
+            for_others = bool(view.admitted) and _asks_for_classes(m)
+            if len(victims) > 1 and not for_others and not m.world.running - {track.id for track in view.admitted}:
                 m.fail("PRE-6", "all", "a preemption leaves somebody running who ran before", victims=victims)
             elif not m.world.running:
                 says = "who runs alone is not preempted: it comes back to the same memory, and that for ever"
