@@ -46,6 +46,13 @@ def walk(seed: int) -> Script:
     return Script(settings, seed, map(with_deadline, ops) if settings.policy == "edf" else ops)
 
 
+def plain_walk(seed: int) -> Script:
+    """The same walk without features: for whoever chooses policies and the like by itself."""
+    dice = Random(seed)
+    mood = _mood(dice)
+    return Script(_world(dice, mood), seed, _operations(dice, mood))
+
+
 def _mood(dice: Random) -> Mood:
     return Mood(
         shared_prefix=dice.choice((0, 60, 90)),

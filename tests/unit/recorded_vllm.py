@@ -21,7 +21,7 @@ from schedspec.conformance.recorded import judge
 from schedspec.conformance.script import COMPLETE, STEP, Script
 from schedspec.conformance.subjects import vllm, vllm_release
 from schedspec.conformance.subjects.vllm_recorder import Recorder, record, recording_scheduler
-from schedspec.conformance.walks import walk
+from schedspec.conformance.walks import plain_walk
 from schedspec.spec.trace import read_trace
 from schedspec.spec.vocabulary import Message, Settings, Unsupported
 
@@ -31,7 +31,7 @@ Rows = list[tuple[Any, ...]]
 def main(file: Path, first: int, count: int) -> None:
     vllm.make.prepare()
     for seed in range(first, first + count):
-        script = for_vllm(walk(seed))
+        script = for_vllm(plain_walk(seed))
         with contextlib.suppress(Unsupported):
             driver, recorder = recorded(script, file)
             print(json.dumps({"seed": seed, **compared(driver, recorder, script, file)}), flush=True)

@@ -10,7 +10,7 @@ from attrs import evolve
 
 from schedspec.conformance.driver import Driver, all_but
 from schedspec.conformance.script import COMPLETE, STEP, Op, cancel, rounds, submit, with_deadline
-from schedspec.conformance.walks import walk
+from schedspec.conformance.walks import plain_walk
 from schedspec.reference import make
 from schedspec.reference.faults import CallsArrivalFair, SharesOtherwise, factory
 from schedspec.reference.scheduler import Scheduler
@@ -224,7 +224,7 @@ def test_every_policy_works_with_everything_else_at_once(policy: Policy) -> None
     """Walks of memory that is short, with preemption, cancels, chunks, shared prefixes and steps that overlap."""
     preempted = 0
     for seed in range(20):
-        script = walk(seed)
+        script = plain_walk(seed)
         driver = run(script.ops, evolve(script.settings, policy=policy))
         assert not driver.broken, f"walk {seed}: {driver.broken[0]}"
         preempted += sum(track.epoch > 1 for track in driver.monitor.tracks.values())

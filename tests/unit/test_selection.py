@@ -10,14 +10,14 @@ from attrs import evolve
 
 from schedspec.conformance.driver import Driver, all_but
 from schedspec.conformance.script import COMPLETE, STEP, Op, rounds, submit, with_deadline
-from schedspec.conformance.walks import walk
+from schedspec.conformance.walks import plain_walk
 from schedspec.reference import make
 from schedspec.reference.job import Job
 from schedspec.reference.peak import Course, peak_blocks
 from schedspec.reference.selection.one_queue import ORDERS
 from schedspec.spec.queueing import expected_left, mlfq_level
 from schedspec.spec.settings import LPM_WINDOW
-from schedspec.spec.vocabulary import Delta, Plan, Policy, Request, Settings
+from schedspec.spec.vocabulary import Delta, Plan, Policy, Request, Settings, strays
 
 SETTINGS = Settings(blocks=64, block_size=1, seats=1, token_budget=16)
 FIRST = (submit("run", 1, 1), STEP)
@@ -362,9 +362,9 @@ def test_every_order_works_with_everything_else_at_once(policy: Policy) -> None:
     """Walks of memory that is short, with preemption, cancels, chunks, shared prefixes and steps that overlap."""
     victims = 0
     for seed in range(20):
-        script = walk(seed)
+        script = plain_walk(seed)
         ops = [varied(op, number) for number, op in enumerate(script.ops)]
-        features = {"policy": policy, **FEATURES[seed % len(FEATURES)]}
+        features: dict[str, Any] = {"policy": policy, **FEATURES[seed % len(FEATURES)], **strays(policy)}
         driver = run(ops, evolve(script.settings, **features))
         assert not driver.broken, f"walk {seed}: {driver.broken[0]}"
         victims += sum(track.epoch > 1 for track in driver.monitor.tracks.values())
@@ -373,6 +373,6 @@ def test_every_order_works_with_everything_else_at_once(policy: Policy) -> None:
 
 def test_nobody_is_preempted_whose_outputs_were_foreseen() -> None:
     for seed in range(60):
-        script = walk(seed)
+        script = plain_walk(seed)
         driver = run(script.ops, evolve(script.settings, policy="fcfs", reserve="peak"))
         assert not preempted(driver), f"walk {seed}"

@@ -14,7 +14,7 @@ from attrs import evolve
 
 from schedspec.conformance.driver import Driver
 from schedspec.conformance.script import COMPLETE, STEP, Op, cancel, rounds, submit
-from schedspec.conformance.walks import walk
+from schedspec.conformance.walks import plain_walk
 from schedspec.reference import make
 from schedspec.reference.scheduler import claims_of, constants_of
 from schedspec.spec.service import lane_of
@@ -383,7 +383,7 @@ def of_everything(settings: Settings, policy: Policy, dice: Random) -> Settings:
         "product_weight": dice.choice((0, 1)),
         "square_weight": dice.choice((0, 1)),
         "charge_prompt": dice.choice(("pick", "chunk")),
-        "charge_prediction": dice.random() < 0.5,
+        "charge_prediction": dice.random() < 0.5 and policy != "round_robin",
         "prices": dice.choice(((), (("a", 3),), (("a", 1), ("b", 2)))),
         "client_seats": dice.choice((0, 0, 1)),
         "client_resident_tokens": dice.choice((0, 0, 20)),
@@ -460,7 +460,7 @@ def test_every_policy_works_with_everything_else_at_once(policy: Policy) -> None
     """Walks of memory that is short, with preemption, cancels, chunks, shared prefixes and steps that overlap."""
     preempted = 0
     for seed in range(20):
-        script = walk(seed)
+        script = plain_walk(seed)
         dice = Random(f"{policy} {seed}")
         settings = of_everything(script.settings, policy, dice)
         driver = run(settings, with_lanes_and_predictions(script.ops, dice))
