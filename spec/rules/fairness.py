@@ -5,7 +5,7 @@ is good for, FAIR-7 to FAIR-10, FAIR-15, FAIR-16 and FAIR-18, is judged by the t
 it: U is the trace's own certificate, and S what the claims add to it (the aging credit, the quantum).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..monitor import Monitor, StepView
     from ..service import Tariff
     from ..tracks import Track
-    from ..vocabulary import Delta, Observation
+    from ..vocabulary import Observation
 
 monitor = registry.monitor
 
@@ -503,7 +503,12 @@ class AFloodDoesNotDrown(TraceRule):
         self._forget(track)
 
     def on_charge(self, m: "Monitor", track: "Track", amount: int) -> None:
+        """Of those who still wait, who came first has seen the most."""
         self.served += amount
+        client = next(iter(self.newcomers), None)
+        if client is not None and self._check(m, client, self.newcomers[client]):
+            m.count("FAIR-18")
+            del self.newcomers[client]
 
     def on_admit(self, m: "Monitor", track: "Track") -> None:
         newcomer = self.newcomers.get(track.client)
@@ -513,13 +518,6 @@ class AFloodDoesNotDrown(TraceRule):
             m.count("FAIR-18")
             self._check(m, track.client, newcomer)
         self.newcomers.pop(track.client, None)
-
-    def on_complete(self, m: "Monitor", deltas: "Sequence[Delta]") -> None:
-        """Of those who still wait, who came first has seen the most."""
-        client = next(iter(self.newcomers), None)
-        if client is not None and self._check(m, client, self.newcomers[client]):
-            m.count("FAIR-18")
-            del self.newcomers[client]
 
     def _forget(self, track: "Track") -> None:
         newcomer = self.newcomers.get(track.client)
