@@ -5,7 +5,7 @@ is good for, FAIR-7 to FAIR-10, FAIR-15, FAIR-16 and FAIR-18, is judged by the t
 it: U is the trace's own certificate, and S what the claims add to it (the aging credit, the quantum).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..monitor import Monitor, StepView
     from ..service import Tariff
     from ..tracks import Track
-    from ..vocabulary import Delta, Observation
+    from ..vocabulary import Observation
 
 monitor = registry.monitor
 
@@ -310,9 +310,11 @@ class Lead:
 
     def after(self, own: int, amount: int) -> int:
         """How far it has come ahead since it was least ahead; between two services of it that only sinks."""
-        self.low = min(self.low, self.got - own)
+        before = self.got - own
+        if before < self.low:
+            self.low = before
         self.got += amount
-        return self.got - own - self.low
+        return before + amount - self.low
 
 
 @define
@@ -342,6 +344,7 @@ class Distance:
 
     def charge(self, m: "Monitor", served: str, amount: int) -> None:
         interval = m.ledger.since.get(served) if self.both_wait else 0
+        unit = m.ledger.bound
         for client, since in m.ledger.since.items():
             backlog = self.backlogs.get(client)
             if backlog is None or backlog.since != since:
@@ -349,18 +352,19 @@ class Distance:
             if client == served:
                 backlog.serve(amount)
             elif interval is not None:
-                self._compare(m, client, backlog, served, interval, amount)
+                lead = backlog.leads.get(served)
+                if lead is None or lead.since != interval:
+                    lead = backlog.leads[served] = Lead(interval, 0, -backlog.own)
+                ahead = lead.after(backlog.own, amount)
+                if lead.got > 4 * unit:
+                    m.count(self.rule)
+                if ahead > self.times * unit:
+                    self._complain(m, client, served, ahead)
 
-    def _compare(self, m: "Monitor", waits: str, backlog: Backlog, served: str, interval: int, amount: int) -> None:
-        lead = backlog.leads.get(served)
-        if lead is None or lead.since != interval:
-            lead = backlog.leads[served] = Lead(interval, 0, -backlog.own)
-        ahead, bound = lead.after(backlog.own, amount), self.times * m.ledger.bound
-        if lead.got > 4 * m.ledger.bound:
-            m.count(self.rule)
-        if ahead > bound:
-            m.fail(self.rule, "behind", self.says, waits=waits, served=served, ahead=ahead, bound=bound)
-            del self.backlogs[waits]
+    def _complain(self, m: "Monitor", waits: str, served: str, ahead: int) -> None:
+        bound = self.times * m.ledger.bound
+        m.fail(self.rule, "behind", self.says, waits=waits, served=served, ahead=ahead, bound=bound)
+        del self.backlogs[waits]
 
 
 class Distances(TraceRule):
@@ -499,7 +503,12 @@ class AFloodDoesNotDrown(TraceRule):
         self._forget(track)
 
     def on_charge(self, m: "Monitor", track: "Track", amount: int) -> None:
+        """Of those who still wait, who came first has seen the most."""
         self.served += amount
+        client = next(iter(self.newcomers), None)
+        if client is not None and self._check(m, client, self.newcomers[client]):
+            m.count("FAIR-18")
+            del self.newcomers[client]
 
     def on_admit(self, m: "Monitor", track: "Track") -> None:
         newcomer = self.newcomers.get(track.client)
@@ -509,13 +518,6 @@ class AFloodDoesNotDrown(TraceRule):
             m.count("FAIR-18")
             self._check(m, track.client, newcomer)
         self.newcomers.pop(track.client, None)
-
-    def on_complete(self, m: "Monitor", deltas: "Sequence[Delta]") -> None:
-        """Of those who still wait, who came first has seen the most."""
-        client = next(iter(self.newcomers), None)
-        if client is not None and self._check(m, client, self.newcomers[client]):
-            m.count("FAIR-18")
-            del self.newcomers[client]
 
     def _forget(self, track: "Track") -> None:
         newcomer = self.newcomers.get(track.client)

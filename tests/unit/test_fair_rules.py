@@ -197,7 +197,7 @@ def shared(scheduler: Scheduler) -> Members:
 PREFIX = (7, 8, 9)
 FAULTS: dict[str, tuple[type[Scheduler], Settings, Sequence[Op]]] = {
     "FAIR-2": (ChargesAtTheEnd, ONE_SEAT, of("a", ("a1", 1, 3))),
-    "FAIR-7": (KeepsCreditQuietly, ONE_SEAT, [*many("a", 4), *rounds(2), *many("b", 4)]),
+    "FAIR-7": (KeepsCreditQuietly, ONE_SEAT, [*many("a", 5), *rounds(2), *many("b", 4)]),
     "FAIR-10": (ForgetsPrices, evolve(ONE_SEAT, prices={"a": 3}), [*many("a", 12), *many("b", 20)]),
     "FAIR-11": (
         GoesPastABlockedHead,
