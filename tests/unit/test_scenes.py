@@ -195,8 +195,8 @@ def test_a_noisy_client_takes_what_it_asks_for_by_arrival_and_by_length() -> Non
 
 
 @pytest.mark.parametrize("policy", ["vtc", "drr"])
-def test_a_noisy_client_gets_its_share_by_service(policy: str) -> None:
-    """Prompts count too, and its calls are half prompt; so it has fewer outputs than the others, and no more service."""
+def test_a_noisy_client_gets_its_share_by_service(policy: Any) -> None:
+    """Prompts count too, and half of its calls is prompt: fewer outputs than the others have, and no more service."""
     scene = play(evolve(BUSY, policy=policy, quantum=16), 200, noisy)
     service = scene.driver.monitor.ledger.counters
     assert service["noisy"] <= min(service[name] for name in "abc") + 2 * scene.driver.monitor.ledger.certificate + 32

@@ -1,0 +1,31 @@
+"""Seeded faults: for each rule a scheduler that breaks it, as a subject `fault:ID`.
+
+Each is the reference with one small change, such as a hurried person might make, and knows nothing of the rules.  They
+show that a rule can fail, that the search finds it, and what else breaks with it.
+"""
+
+from ...spec.vocabulary import SubjectFactory
+from . import fairness, life, liveness, memory, others, preemption, steps
+from .base import FAULTS
+from .fairness import CallsArrivalFair, ChargesRecompute, KeepsCredit, SharesOtherwise
+from .memory import LeaksAtCancel
+from .preemption import PreemptsTheOldest
+
+assert all((fairness, life, liveness, memory, others, preemption, steps))  # importing them fills FAULTS
+
+
+def factory(rule: str) -> SubjectFactory:
+    """The subject `fault:RULE`."""
+    return FAULTS[rule]
+
+
+__all__ = [
+    "FAULTS",
+    "CallsArrivalFair",
+    "ChargesRecompute",
+    "KeepsCredit",
+    "LeaksAtCancel",
+    "PreemptsTheOldest",
+    "SharesOtherwise",
+    "factory",
+]

@@ -1,0 +1,77 @@
+"""Schedulers that break a rule of LIVE."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from attrs import evolve
+
+from ...spec.vocabulary import (
+    Capabilities,
+    Delta,
+    Outcome,
+    Plan,
+    Receipt,
+    Request,
+    Settings,
+    SubjectFactory,
+)
+from ..decide import Room
+from ..job import ENDED, WAITING, Job
+from ..scheduler import Scheduler
+from ..selection import ClientQueues, Sharing, Vtc, shared_by_clients
+from ..selection.bill import Bill
+from ..selection.race import Member
+from ..selection.sharing import Members
+from ..state import Admission, Decision, Entry
+from .base import WithOtherSettings, fault
+
+
+@fault("LIVE-1")
+class WatermarkOnAnEmptyMachine(Scheduler):
+    """The reserve is kept even where nothing runs that could need it."""
+
+    def fit(self, job: Job, room: Room, *, anything_runs: bool) -> Admission | None:
+        return super().fit(job, room, anything_runs=True)
+
+
+@fault("LIVE-2")
+class PingPong(Scheduler):
+    """Two requests evict each other after every first chunk, and neither gets further.  Shows its decisions only."""
+
+    def capabilities(self) -> Capabilities:
+        claims = {"hard_budget", "overlap"} & super().capabilities().claims
+        return evolve(super().capabilities(), observes="decisions", claims=claims)
+
+    def decide(self) -> Decision:
+        jobs = list(self.state.running.values())
+        if len(jobs) != 1 or self.state.queue.size == 0 or self.state.in_flight:
+            return super().decide()
+        decision = Decision(jobs, None, [], self.state.settings.token_budget)
+        head = self.state.queue.pop()
+        assert head is not None
+        available = self.state.pool.available + self.freed_by(jobs)
+        admission = self.fit(head, Room(1, 1, available, set()), anything_runs=False)
+        if admission is None or jobs[0].outputs:
+            self.state.queue.put_back(head)
+            return super().decide()
+        decision.admissions = [admission]
+        return decision
+
+
+@fault("LIVE-8")
+class AdmitsEverySecondStep(Scheduler):
+    """While something runs, admissions happen in even steps only, and nothing declares that."""
+
+    def admit(self, budget: int, blocks: int) -> list[Admission]:
+        if self.state.running and self.state.step % 2:
+            return []
+        return super().admit(budget, blocks)
+
+
+@fault("LIVE-11")
+class StopsAtABlockedHead(WithOtherSettings):
+    """Claims to go past a head that does not fit, and stops there."""
+
+    def otherwise(self, settings: Settings) -> Settings:
+        return evolve(settings, at_blocked_head="break")

@@ -1,0 +1,122 @@
+"""Schedulers that break a rule of LANE, ADMIT, OBS, DET."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from attrs import evolve
+
+from ...spec.vocabulary import (
+    Capabilities,
+    Delta,
+    Outcome,
+    Plan,
+    Receipt,
+    Request,
+    Settings,
+    SubjectFactory,
+)
+from ..decide import Room
+from ..job import ENDED, WAITING, Job
+from ..scheduler import Scheduler
+from ..selection import ClientQueues, Sharing, Vtc, shared_by_clients
+from ..selection.bill import Bill
+from ..selection.race import Member
+from ..selection.sharing import Members
+from ..state import Admission, Decision, Entry
+from .base import WithOtherSettings, fault
+
+
+@fault("LANE-4")
+class LastInFirstOut(Scheduler):
+    """The queue is a stack."""
+
+    def submit(self, request: Request, now_ns: int) -> Receipt:
+        self.state.arrivals -= 2  # counts backwards
+        return super().submit(request, now_ns)
+
+
+class AcceptsAnyway(Scheduler):
+    """One limit is not asked at the door."""
+
+    limit = ""
+
+    def refusal(self, request: Request) -> tuple[str, int, int] | None:
+        declared = self.state.settings
+        without: dict[str, Any] = {self.limit: 1 << 40}
+        self.state.settings = evolve(declared, **without)
+        try:
+            return super().refusal(request)
+        finally:
+            self.state.settings = declared
+
+
+@fault("ADMIT-1")
+class AcceptsWhatNeverFits(AcceptsAnyway):
+    """A request larger than the pool is queued."""
+
+    limit = "blocks"
+
+
+@fault("ADMIT-2")
+class AcceptsLongPrompts(AcceptsAnyway):
+    """The limit on prompts is the front end's business, it thinks."""
+
+    limit = "max_prompt_tokens"
+
+
+@fault("OBS-3")
+class CountsTheCancelled(Scheduler):
+    """The gauge of waiting requests does not go down when one is cancelled."""
+
+    def end(self, job: Job, event: Delta) -> None:
+        waited = job.state == WAITING
+        super().end(job, event)
+        if waited:
+            self.state.queue.size += 1
+
+
+@fault("DET-1")
+class OrdersByHash(Scheduler):
+    """Running requests are visited in the order of a set of strings."""
+
+    def compose(self, jobs: list[Job]) -> tuple[list[tuple[Job, int]], int, int]:
+        by_id = {job.id: job for job in jobs}
+        return super().compose([by_id[id] for id in sorted(by_id, key=hash)])
+
+
+@fault("DET-2")
+class RemembersFormerRuns(Scheduler):
+    """A counter outlives the scheduler, and every second one visits running requests backwards."""
+
+    made = 0
+
+    def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
+        super().__init__(settings, seed, record=record)
+        RemembersFormerRuns.made += 1
+        self.backwards = RemembersFormerRuns.made % 2 == 0
+
+    def compose(self, jobs: list[Job]) -> tuple[list[tuple[Job, int]], int, int]:
+        return super().compose(jobs[::-1] if self.backwards else jobs)
+
+
+@fault("DET-3")
+class ReadsTheWallClock(Scheduler):
+    """A chunk is cut short when the last step was long ago by the machine's clock."""
+
+    def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
+        super().__init__(settings, seed, record=record)
+        self.last = time.monotonic()
+
+    def compose(self, jobs: list[Job]) -> tuple[list[tuple[Job, int]], int, int]:
+        now = time.monotonic()
+        slow, self.last = now - self.last > 0.5, now
+        growth, need, left = super().compose(jobs)
+        if not slow or not growth:
+            return growth, need, left
+        job, tokens = growth[-1]
+        cut = tokens // 2
+        if not cut:
+            return growth, need, left
+        growth[-1] = (job, tokens - cut)
+        return growth, sum(self.new_blocks(j, k) for j, k in growth), left + cut
