@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-from attrs import evolve
-
 from ...spec.vocabulary import Settings
 from ..scheduler import Scheduler
 from ..state import Decision

@@ -1,30 +1,19 @@
 """Schedulers that break a rule of LANE, ADMIT, OBS, DET."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attrs import evolve
 
 from ...spec.vocabulary import (
-    Capabilities,
     Delta,
-    Outcome,
-    Plan,
     Receipt,
     Request,
     Settings,
-    SubjectFactory,
 )
-from ..decide import Room
-from ..job import ENDED, WAITING, Job
+from ..job import WAITING, Job
 from ..scheduler import Scheduler
-from ..selection import ClientQueues, Sharing, Vtc, shared_by_clients
-from ..selection.bill import Bill
-from ..selection.race import Member
-from ..selection.sharing import Members
-from ..state import Admission, Decision, Entry
-from .base import WithOtherSettings, fault
+from .base import fault
 
 
 @fault("LANE-4")

@@ -1,29 +1,14 @@
 """Schedulers that break a rule of STEP."""
 
-import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-
 from attrs import evolve
 
 from ...spec.vocabulary import (
-    Capabilities,
-    Delta,
-    Outcome,
     Plan,
-    Receipt,
-    Request,
     Settings,
-    SubjectFactory,
 )
-from ..decide import Room
-from ..job import ENDED, WAITING, Job
+from ..job import Job
 from ..scheduler import Scheduler
-from ..selection import ClientQueues, Sharing, Vtc, shared_by_clients
-from ..selection.bill import Bill
-from ..selection.race import Member
-from ..selection.sharing import Members
-from ..state import Admission, Decision, Entry
+from ..state import Decision
 from .base import WithOtherSettings, fault
 
 
