@@ -145,9 +145,12 @@ def held_by_cap(m: "Monitor", track: "Track") -> bool:
 
 
 def is_passed_over(m: "Monitor", lane: str, client: str) -> bool:
-    """A client's first request in a lane is held by a cap, or all of them need adapters that are not to be had."""
-    first = _first(m, lane, client)
-    return first is None or held_by_client(m, first) or held_by_lane(m, first) or held_by_tokens(m, first)
+    """A client's first request in a lane is held by a cap, or the first that has its adapter, or none of them has."""
+    first = _first(m, lane, client, usable_adapters(m))
+    if first is None:
+        return True
+    firsts = (first, _first(m, lane, client, None) or first)
+    return any(held_by_client(m, one) or held_by_lane(m, one) or held_by_tokens(m, one) for one in firsts)
 
 
 def is_full(m: "Monitor", lane: str) -> bool:
@@ -155,7 +158,7 @@ def is_full(m: "Monitor", lane: str) -> bool:
     settings = m.lanes.get(lane)
     if settings is None or settings.maximum_percent == 100:
         return False
-    firsts = (_first(m, lane, client) for client in m.lines.clients.get(lane, ()))
+    firsts = (_first(m, lane, client, None) for client in m.lines.clients.get(lane, ()))
     return any(first is not None and held_by_lane(m, first) for first in firsts)
 
 
@@ -164,10 +167,9 @@ def is_held(m: "Monitor", lane: str) -> bool:
     return is_full(m, lane) or all(is_passed_over(m, lane, client) for client in m.lines.clients.get(lane, ()))
 
 
-def _first(m: "Monitor", lane: str, client: str) -> "Track | None":
+def _first(m: "Monitor", lane: str, client: str, usable: Collection[str | None] | None) -> "Track | None":
     """The first of a client's line; where the settings have no lanes, it is one line whatever lanes requests name."""
     lanes = [lane] if m.lanes else [name for name, clients in m.lines.clients.items() if client in clients]
-    usable = usable_adapters(m)
     entry = min((entry for name in lanes for entry in m.lines.first((name, client), usable)), default=None)
     return None if entry is None else entry[2]
 

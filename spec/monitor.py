@@ -246,6 +246,11 @@ class Monitor:
     def charge_lane(self, track: Track, amount: int) -> None:
         self._tell("on_lane_charge", track.lane, self.lane_ledger.charge(track, amount))
 
+    def place_of(self, track: Track) -> int:
+        """Where a request would stand if it began to wait now."""
+        place = self.world.RequestId[track.id].place
+        return place_again(self.capabilities.claims, track, self.settings.quantum, place)
+
     def class_of(self, track: Track) -> int:
         """The class of a request; smaller is better."""
         return level_of(track, self.settings.quantum) if self.claims("mlfq") else track.priority
@@ -293,10 +298,9 @@ class Monitor:
         return lane_of(self.settings, request).name if self.settings.lanes else ""
 
     def _begins_to_wait(self, track: Track) -> None:
-        place, claims = self.world.RequestId[track.id].place, self.capabilities.claims
         self._spells += 1
         track.waits, track.began = True, self._spells
-        track.place = place_again(claims, track, self.settings.quantum, place)
+        track.place = self.place_of(track)
         self.lines.enter(track)
         self.residents.leave(track)
         if self.claims("bounded_overtaking"):

@@ -278,7 +278,7 @@ class NothingFitsAndWaits(PastAdapters):
 @monitor("LIVE-10", needs="tables", claims=("class_preemption",), bugs=("B49",))
 class NoPriorityInversion(PastAdapters):
     """Whoever stands first in the declared order does not wait while the seats and blocks of running requests of
-    strictly worse classes would let it start.
+    strictly worse classes, which would stand behind it, would let it start.
 
     Why: vLLM preempts for blocks alone, so with all seats taken a high priority waits for a low one to end by itself
     (https://github.com/vllm-project/vllm/issues/40004).
@@ -309,9 +309,10 @@ class NoPriorityInversion(PastAdapters):
 
     @staticmethod
     def _worse(m: "Monitor", view: "StepView", track: "Track") -> set[str]:
-        """Who ran before the step and is of a strictly worse class."""
+        """Who ran before the step, is of a strictly worse class, and would wait behind it."""
         fresh = {admitted.id for admitted in view.admitted}
-        return {r for r in m.world.running if r not in fresh and m.class_of(m.tracks[r]) > m.class_of(track)}
+        worse = {r for r in m.world.running if r not in fresh and m.class_of(m.tracks[r]) > m.class_of(track)}
+        return {r for r in worse if m.place_of(m.tracks[r]) > track.place}
 
 
 def _held_by_alone(m: "Monitor", requests: set[str]) -> int:
