@@ -300,7 +300,8 @@ class NoPriorityInversion(PastAdapters):
             self.idle_steps = 0
             return
         m.count("LIVE-10")
-        held = held_by_cap(m, tracks[0]) or order_is_open(m)
+        guarded = m.settings.max_overtaken and not m.claims("bounded_overtaking")  # who is next is not known then
+        held = bool(guarded) or held_by_cap(m, tracks[0]) or order_is_open(m)
         starts = not held and self.has_room(m, view, tracks[0], _held_by_alone(m, worse))
         self.idle_steps = self.idle_steps + 1 if starts else 0
         if self.idle_steps > self.patience(m):
