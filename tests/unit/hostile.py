@@ -1,5 +1,5 @@
-"""A workload that means harm: prompts and outputs of all sizes, bursts, cancels, retries past saturation, one client that
-floods, clients that come and go, classes, deadlines, wrong predictions, shared prefixes."""
+"""A workload that means harm: prompts and outputs of all sizes, bursts, cancels, more than the machine can serve, one
+client that floods, others that come and go, classes, deadlines, wrong predictions, shared prefixes."""
 
 from random import Random
 

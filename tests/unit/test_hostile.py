@@ -82,6 +82,13 @@ OF_LONG_RUNS = {
     "dlpm": {"FAIR-16"},
 }
 """Claim -> the rules that are its promise."""
+NOT_ASKED = {
+    "vtc with prices": {"FAIR-8", "FAIR-9"},  # FAIR-10 asks the same of priced service
+    "vtc, capped": {"FAIR-8", "FAIR-9"},  # a client at its cap is not backlogged: no interval is long enough
+    "vtc, committed": {"FAIR-8", "FAIR-9"},
+    "drr": {"FAIR-7"},  # it ranks by rounds, not by counters
+    "dlpm": {"FAIR-7"},
+}
 SEEDS = (0, 1)
 
 
@@ -104,7 +111,7 @@ def test_what_a_policy_claims_holds_and_is_exercised(name: str) -> None:
         for rule, count in driver.monitor.exercised().items():
             exercised[rule] = exercised.get(rule, 0) + count
     claims = driver.monitor.capabilities.claims
-    promised = {rule for claim in claims for rule in OF_LONG_RUNS.get(claim, ())}
+    promised = {rule for claim in claims for rule in OF_LONG_RUNS.get(claim, ())} - NOT_ASKED.get(name, set())
     unseen = {rule for rule in promised if driver.monitor.binds(rule) and not exercised[rule]}
     assert unseen == set()
 
