@@ -1,0 +1,541 @@
+(* The bounds.  U is the certificate of the run itself, and every bound has the credit of aging added to it. *)
+
+From Coq Require Import List ZArith Lia Bool.
+From FairSharing Require Import Model.
+Import ListNotations.
+Open Scope Z_scope.
+
+(* --- lists ------------------------------------------------------------------------------------------------------- *)
+
+Lemma take_in : forall name jobs j rest, take name jobs = Some (j, rest) ->
+  In j jobs /\ forall k, In k rest -> In k jobs.
+Proof.
+  induction jobs as [|x jobs IH]; simpl; intros j rest H; [discriminate|].
+  destruct (Nat.eqb (id x) name).
+  - inversion H; subst; auto.
+  - destruct (take name jobs) as [[k others]|] eqn:E; inversion H; subst.
+    destruct (IH _ _ eq_refl) as [A B]. split; auto. simpl; intros k [->|K]; auto.
+Qed.
+
+Lemma take_id : forall name jobs j rest, take name jobs = Some (j, rest) -> id j = name.
+Proof.
+  induction jobs as [|x jobs IH]; simpl; intros j rest H; [discriminate|].
+  destruct (Nat.eqb_spec (id x) name); [inversion H; subst; auto|].
+  destruct (take name jobs) as [[k others]|] eqn:E; inversion H; subst. eauto.
+Qed.
+
+Lemma take_committed : forall S u name jobs j rest, take name jobs = Some (j, rest) ->
+  committed S u jobs = committed S u (j :: rest).
+Proof.
+  induction jobs as [|x jobs IH]; intros j rest H; [discriminate|]. simpl in H.
+  destruct (Nat.eqb (id x) name).
+  - inversion H; subst; auto.
+  - destruct (take name jobs) as [[k others]|] eqn:E; inversion H; subst.
+    simpl. rewrite (IH _ _ eq_refl). simpl. lia.
+Qed.
+
+Lemma least_below : forall c jobs m, least c jobs = Some m -> forall j, In j jobs -> m <= c (owner j).
+Proof.
+  induction jobs as [|x jobs IH]; simpl; intros m H j J; [tauto|].
+  destruct (least c jobs) as [n|] eqn:E; inversion H; subst; destruct J as [->|J].
+  - lia.
+  - specialize (IH _ eq_refl _ J); lia.
+  - lia.
+  - destruct jobs; [destruct J|]. simpl in E. destruct (least c jobs); discriminate.
+Qed.
+
+Lemma least_above : forall c jobs m b, least c jobs = Some m -> (forall j, In j jobs -> b <= c (owner j)) -> b <= m.
+Proof.
+  induction jobs as [|x jobs IH]; simpl; intros m b H A; [discriminate|].
+  pose proof (A x (or_introl eq_refl)).
+  destruct (least c jobs) as [n|] eqn:E; inversion H; subst; auto.
+  assert (b <= n) by (apply IH; auto). lia.
+Qed.
+
+Lemma least_none : forall c jobs, least c jobs = None -> jobs = [].
+Proof. intros c [|x jobs]; simpl; auto. destruct (least c jobs); discriminate. Qed.
+
+Lemma waits_iff : forall u s, waits u s = true <-> exists j, In j (waiting s) /\ owner j = u.
+Proof.
+  intros. unfold waits. rewrite existsb_exists.
+  split; intros [j [A B]]; exists j; split; auto; apply Nat.eqb_eq; auto.
+Qed.
+
+Lemma set_same : forall f u x, set f u x u = x.
+Proof. intros. unfold set. rewrite Nat.eqb_refl. auto. Qed.
+
+Lemma set_other : forall f u x i, i <> u -> set f u x i = f i.
+Proof. intros. unfold set. destruct (Nat.eqb_spec i u); congruence. Qed.
+
+Ltac at_client i u :=
+  let E := fresh in
+  destruct (Nat.eq_dec i u) as [E|E];
+  [rewrite ?E in *; rewrite ?set_same, ?Nat.eqb_refl in *
+  |rewrite ?set_other in * by auto; rewrite ?(proj2 (Nat.eqb_neq i u)), ?(proj2 (Nat.eqb_neq u i)) in * by auto].
+
+(* --- the invariant ----------------------------------------------------------------------------------------------- *)
+
+Definition well_formed (j : job) : Prop :=
+  0 <= paid_prompt j <= prompt j /\ 0 <= outputs j <= paid_outputs j /\ paid_outputs j <= limit j
+  /\ 0 <= predicted j <= limit j.
+
+Record Inv (S : scheduler) (s : state) : Prop := {
+  formed : forall j, In j (waiting s) \/ In j (running s) -> well_formed j;
+  floor : forall j, In j (waiting s) -> virtual_time s <= counter s (owner j);
+  ceiling : forall u, counter s u + committed S u (running s) <= virtual_time s + certificate s + credit S;
+  commit : forall u, committed S u (running s) <= certificate s;
+  nobody_waits : waiting s = [] ->
+    match last_left s with
+    | Some l => virtual_time s <= counter s l
+    | None => forall u, virtual_time s <= counter s u
+    end }.
+
+Section Sound.
+Variable S : scheduler.
+Hypothesis sound_S : sound S.
+
+Lemma costs_sensible : sensible (costs S). Proof. apply sound_S. Qed.
+
+Lemma unpaid_nonneg : forall j, well_formed j -> 0 <= unpaid S j.
+Proof.
+  intros j (A & B & C & _). destruct costs_sensible as (E & I & O).
+  unfold unpaid, whole, billed.
+  pose proof (E (owner j)). pose proof (I (owner j) (paid_prompt j) (prompt j) ltac:(lia)).
+  pose proof (O (owner j) (prompt j) (paid_outputs j) (limit j) ltac:(lia)). destruct (entered j); lia.
+Qed.
+
+Lemma committed_nonneg : forall u jobs, (forall j, In j jobs -> well_formed j) -> 0 <= committed S u jobs.
+Proof.
+  induction jobs as [|x jobs IH]; simpl; intros A; [lia|].
+  pose proof (unpaid_nonneg x (A x (or_introl eq_refl))).
+  assert (0 <= committed S u jobs) by auto. destruct (Nat.eqb (owner x) u); lia.
+Qed.
+
+Lemma paid_formed : forall j n m, well_formed j -> 0 <= m <= limit j -> well_formed (paid_up_to j n m).
+Proof. unfold well_formed; simpl; intros; lia. Qed.
+
+Lemma paid_bills : forall j n m, well_formed j -> billed S j <= billed S (paid_up_to j n m).
+Proof.
+  intros j n m (A & B & C & _). destruct costs_sensible as (E & I & O).
+  unfold billed; simpl.
+  pose proof (E (owner j)). pose proof (I (owner j) (paid_prompt j) (Z.max (paid_prompt j) (Z.min n (prompt j))) ltac:(lia)).
+  pose proof (O (owner j) (prompt j) (paid_outputs j) (Z.max (paid_outputs j) m) ltac:(lia)). destruct (entered j); lia.
+Qed.
+
+Lemma one_more_formed : forall j, well_formed j -> outputs j < limit j -> well_formed (with_one_more j).
+Proof. unfold well_formed; simpl; intros; lia. Qed.
+
+Lemma one_more_bills : forall j, well_formed j -> billed S j <= billed S (with_one_more j).
+Proof.
+  intros j (A & B & C & _). destruct costs_sensible as (_ & _ & O). unfold billed; simpl.
+  pose proof (O (owner j) (prompt j) (paid_outputs j) (Z.max (paid_outputs j) (outputs j + 1)) ltac:(lia)). lia.
+Qed.
+
+Lemma refund_nonneg : forall j, well_formed j -> billed S (without_refund j) <= billed S j.
+Proof.
+  intros j (A & B & C & _). destruct costs_sensible as (_ & _ & O). unfold billed; simpl.
+  pose proof (O (owner j) (prompt j) (outputs j) (paid_outputs j) ltac:(lia)). lia.
+Qed.
+
+Lemma Inv_initial : Inv S initial.
+Proof.
+  destruct sound_S as (_ & ? & _).
+  split; simpl; intros; try tauto; try lia.
+Qed.
+
+Lemma lift_above : forall s m, Inv S s -> lift S s = Some m -> virtual_time s <= m.
+Proof.
+  intros s m I. unfold lift. destruct (least (counter s) (waiting s)) as [n|] eqn:E.
+  - intros H; inversion H; subst. eapply least_above; eauto. apply I.
+  - apply least_none in E. destruct (last_left s) eqn:L; [|discriminate].
+    destruct (lifts_into_an_empty_queue S); [|discriminate].
+    intros H; inversion H; subst. pose proof (nobody_waits _ _ I E) as N. rewrite L in N. auto.
+Qed.
+
+Lemma lift_below : forall s m, lift S s = Some m -> forall j, In j (waiting s) -> m <= counter s (owner j).
+Proof.
+  intros s m. unfold lift. destruct (least (counter s) (waiting s)) as [n|] eqn:E.
+  - intros H; inversion H; subst. eapply least_below; eauto.
+  - apply least_none in E. rewrite E. simpl. tauto.
+Qed.
+
+Lemma no_lift : forall s u, Inv S s -> lift S s = None -> virtual_time s <= counter s u.
+Proof.
+  intros s u I. unfold lift. destruct sound_S as (_ & _ & _ & -> & _).
+  destruct (least (counter s) (waiting s)) as [n|] eqn:E; [discriminate|].
+  apply least_none in E. destruct (last_left s) eqn:L; [discriminate|].
+  intros _. pose proof (nobody_waits _ _ I E) as N. rewrite L in N. auto.
+Qed.
+
+Lemma Inv_enter : forall s j, Inv S s -> well_formed j -> Inv S (enter S true j s).
+Proof.
+  intros s j I F. destruct sound_S as (_ & Cr & _).
+  unfold enter. simpl. destruct (waits (owner j) s) eqn:W; simpl.
+  { apply waits_iff in W. destruct W as (k & K & Ek).
+    split; simpl; intros; try discriminate.
+    - destruct H as [[<-|H]|H]; auto; apply I; auto.
+    - destruct H as [<-|H]; [rewrite <- Ek|]; apply I; auto.
+    - apply I.
+    - apply I. }
+  destruct (lift S s) as [m|] eqn:L.
+  - pose proof (lift_above _ _ I L) as A. pose proof (lift_below _ _ L) as B.
+    split; simpl; intros; try discriminate.
+    + destruct H as [[<-|H]|H]; auto; apply I; auto.
+    + at_client (owner j0) (owner j); [lia|].
+      destruct H as [<-|H]; [congruence|]. specialize (B _ H). lia.
+    + pose proof (ceiling _ _ I u). pose proof (commit _ _ I u).
+      at_client u (owner j); lia.
+    + apply I.
+  - split; simpl; intros; try discriminate.
+    + destruct H as [[<-|H]|H]; auto; apply I; auto.
+    + destruct H as [<-|H]; [apply no_lift; auto|apply I; auto].
+    + apply I.
+    + apply I.
+Qed.
+
+Lemma Inv_fewer : forall s name j rest, Inv S s -> take name (running s) = Some (j, rest) -> Inv S (with_running rest s).
+Proof.
+  intros s name j rest I T. destruct (take_in _ _ _ _ T) as [Hj Hr].
+  pose proof (unpaid_nonneg j (formed _ _ I j (or_intror Hj))) as P.
+  assert (C : forall u, committed S u rest <= committed S u (running s)).
+  { intros u. rewrite (take_committed _ u _ _ _ _ T). simpl. destruct (Nat.eqb (owner j) u); lia. }
+  split; simpl; intros.
+  - apply I. destruct H; auto.
+  - apply I; auto.
+  - pose proof (ceiling _ _ I u). specialize (C u). lia.
+  - pose proof (commit _ _ I u). specialize (C u). lia.
+  - apply I; auto.
+Qed.
+
+Lemma Inv_charged : forall s name j k rest, Inv S s -> take name (running s) = Some (j, rest) ->
+  owner k = owner j -> whole S k = whole S j -> well_formed k -> billed S j <= billed S k ->
+  Inv S (charged S j k rest s).
+Proof.
+  intros s name j k rest I T O Wk F B. destruct (take_in _ _ _ _ T) as [Hj Hr].
+  assert (C : forall u, committed S u (k :: rest) =
+    committed S u (running s) - (if Nat.eqb (owner j) u then billed S k - billed S j else 0)).
+  { intros u. rewrite (take_committed _ u _ _ _ _ T). simpl. rewrite O. unfold unpaid.
+    destruct (Nat.eqb (owner j) u); lia. }
+  split; cbn [charged waiting running counter virtual_time certificate last_left]; intros.
+  - destruct H as [H|[<-|H]]; auto; apply I; auto.
+  - pose proof (floor _ _ I _ H). at_client (owner j0) (owner j); lia.
+  - rewrite C. pose proof (ceiling _ _ I u). at_client u (owner j); lia.
+  - rewrite C. pose proof (commit _ _ I u). destruct (Nat.eqb (owner j) u); lia.
+  - pose proof (nobody_waits _ _ I H) as N. destruct (last_left s) as [l|].
+    + at_client l (owner j); lia.
+    + intros u. specialize (N u). at_client u (owner j); lia.
+Qed.
+
+Lemma Inv_settled : forall s j, Inv S s -> well_formed j -> Inv S (settled S j s).
+Proof.
+  intros s j I F. pose proof (refund_nonneg j F) as R.
+  unfold settled. destruct sound_S as (_ & _ & _ & _ & _ & ->).
+  split; simpl; intros.
+  - apply I; auto.
+  - pose proof (floor _ _ I _ H). at_client (owner j0) (owner j); lia.
+  - pose proof (ceiling _ _ I u). at_client u (owner j); lia.
+  - apply I.
+  - pose proof (nobody_waits _ _ I H) as N. destruct (last_left s) as [l|].
+    + at_client l (owner j); lia.
+    + intros u. specialize (N u). at_client u (owner j); lia.
+Qed.
+
+Lemma Inv_leaves : forall s name j rest, Inv S s -> take name (waiting s) = Some (j, rest) ->
+  Inv S (with_waiting (owner j) rest s).
+Proof.
+  intros s name j rest I T. destruct (take_in _ _ _ _ T) as [Hj Hr].
+  split; simpl; intros.
+  - apply I. destruct H; auto.
+  - apply I; auto.
+  - apply I.
+  - apply I.
+  - subst rest. unfold left_by; simpl. apply I; auto.
+Qed.
+
+Lemma in_turn_is : forall s j, in_turn S j s = true ->
+  exists m, least (counter s) (waiting s) = Some m /\ counter s (owner j) <= m + credit S.
+Proof.
+  intros s j. unfold in_turn. destruct sound_S as (_ & _ & -> & _).
+  destruct (least (counter s) (waiting s)) as [m|]; [|discriminate].
+  intros H. exists m. split; auto. apply Z.leb_le; auto.
+Qed.
+
+Lemma Inv_picked : forall s name j cached rest, Inv S s -> take name (waiting s) = Some (j, rest) ->
+  in_turn S j s = true -> Inv S (picked S j cached rest s).
+Proof.
+  intros s name j cached rest I T Turn. destruct (take_in _ _ _ _ T) as [Hj Hr].
+  destruct (in_turn_is _ _ Turn) as (m & L & Cm).
+  pose proof (formed _ _ I j (or_introl Hj)) as F.
+  set (k := paid_up_to j (if by_chunk S then cached else prompt j) (predicted j)).
+  assert (Fk : well_formed k) by (apply paid_formed; auto; apply F).
+  pose proof (paid_bills j (if by_chunk S then cached else prompt j) (predicted j) F) as Bk. fold k in Bk.
+  pose proof (unpaid_nonneg k Fk) as Pk.
+  pose proof (floor _ _ I j Hj) as Fj.
+  assert (Vm : virtual_time s <= m) by (eapply least_above; eauto; apply I).
+  pose proof (least_below _ _ _ L) as Lb. pose proof (Lb _ Hj) as Lj.
+  assert (Ok : owner k = owner j) by reflexivity.
+  unfold picked. fold k. rewrite L.
+  split; cbn [waiting running counter virtual_time certificate last_left]; intros.
+  - destruct H as [H|[<-|H]]; auto; apply I; auto.
+  - specialize (Lb _ (Hr _ H)). at_client (owner j0) (owner j); lia.
+  - pose proof (ceiling _ _ I u). pose proof (commit _ _ I u).
+    cbn [committed]. rewrite !Ok. at_client u (owner j); lia.
+  - pose proof (commit _ _ I u). cbn [committed]. rewrite !Ok. at_client u (owner j); lia.
+  - subst rest. unfold left_by; simpl. rewrite set_same. lia.
+Qed.
+
+Theorem Inv_step : forall s e t, Inv S s -> step S s e = Some t -> Inv S t.
+Proof.
+  intros s e t I. pose proof sound_S as (_ & _ & _ & _ & Lv & _).
+  destruct e; simpl.
+  - destruct (_ && _) eqn:G; [|discriminate]. intros H; inversion H.
+    apply Inv_enter; auto. rewrite !andb_true_iff, !Z.leb_le in G. unfold well_formed; simpl; lia.
+  - destruct (take name (waiting s)) as [[j rest]|] eqn:T; [|discriminate].
+    destruct (in_turn S j s) eqn:Turn; [|discriminate]. destruct (admits S (running s) j); [|discriminate].
+    simpl; intros H; inversion H. eapply Inv_picked; eauto.
+  - destruct (take name (running s)) as [[j rest]|] eqn:T; [|discriminate].
+    intros H; inversion H. destruct (take_in _ _ _ _ T) as [Hj _].
+    pose proof (formed _ _ I j (or_intror Hj)) as F.
+    eapply Inv_charged; eauto; try apply paid_bills; auto.
+    apply paid_formed; auto. unfold well_formed in F; lia.
+  - destruct (take name (running s)) as [[j rest]|] eqn:T; [|discriminate].
+    destruct (outputs j <? limit j) eqn:G; [|discriminate]. apply Z.ltb_lt in G.
+    intros H; inversion H. destruct (take_in _ _ _ _ T) as [Hj _].
+    pose proof (formed _ _ I j (or_intror Hj)) as F.
+    eapply Inv_charged; eauto; [apply one_more_formed|apply one_more_bills]; auto.
+  - destruct (take name (running s)) as [[j rest]|] eqn:T; [|discriminate].
+    intros H; inversion H. destruct (take_in _ _ _ _ T) as [Hj _].
+    apply Inv_settled; [eapply Inv_fewer; eauto|]. apply (formed _ _ I); auto.
+  - destruct (take name (waiting s)) as [[j rest]|] eqn:T; [|discriminate].
+    intros H; inversion H. destruct (take_in _ _ _ _ T) as [Hj _].
+    apply Inv_settled; [eapply Inv_leaves; eauto|]. apply (formed _ _ I); auto.
+  - destruct (take name (running s)) as [[j rest]|] eqn:T; [|discriminate].
+    rewrite Lv. intros H; inversion H. destruct (take_in _ _ _ _ T) as [Hj _].
+    apply Inv_enter; [eapply Inv_fewer; eauto|]. apply (formed _ _ I); auto.
+Qed.
+
+Lemma Inv_run : forall events s t, Inv S s -> run S s events = Some t -> Inv S t.
+Proof.
+  induction events as [|e events IH]; simpl; intros s t I H; [inversion H; subst; auto|].
+  destruct (step S s e) as [m|] eqn:E; [|discriminate].
+  apply (IH m t); auto. eapply Inv_step; eauto.
+Qed.
+
+Lemma Inv_reachable : forall s, reachable S s -> Inv S s.
+Proof. intros s [events H]. eapply Inv_run; eauto. apply Inv_initial. Qed.
+
+Lemma committed_nonneg_in : forall s u, Inv S s -> 0 <= committed S u (running s).
+Proof. intros. apply committed_nonneg. intros. apply (formed _ _ H); auto. Qed.
+
+(* --- what one event can do --------------------------------------------------------------------------------------- *)
+
+Lemma enter_effect : forall lifted s j u, Inv S s ->
+  counter s u <= counter (enter S lifted j s) u /\ service (enter S lifted j s) u = service s u
+  /\ (waits u s = true -> counter (enter S lifted j s) u = counter s u)
+  /\ running (enter S lifted j s) = running s
+  /\ virtual_time s <= virtual_time (enter S lifted j s) /\ certificate (enter S lifted j s) = certificate s.
+Proof.
+  intros lifted s j u I. unfold enter.
+  destruct (lifted && negb (waits (owner j) s)) eqn:L.
+  - apply andb_true_iff in L. destruct L as [_ W]. apply negb_true_iff in W.
+    destruct (lift S s) as [m|]; simpl; repeat split; try lia.
+    + at_client u (owner j); lia.
+    + intros Wu. at_client u (owner j); auto. congruence.
+  - simpl; repeat split; lia.
+Qed.
+
+(* Counters move with service, but for lifts; who waits is not lifted; only a pick makes a client owe more; time and
+   certificate never fall. *)
+Lemma effect : forall s e t u, Inv S s -> step S s e = Some t ->
+  service t u - service s u <= counter t u - counter s u
+  /\ (waits u s = true -> service t u - service s u = counter t u - counter s u)
+  /\ (waits u s = true
+      \/ service t u - service s u + committed S u (running t) - committed S u (running s) <= 0)
+  /\ virtual_time s <= virtual_time t /\ certificate s <= certificate t.
+Proof.
+  intros s e t u I. destruct e; simpl.
+  - destruct (_ && _); [|discriminate]. intros H; inversion H.
+    destruct (enter_effect true s (Job name client prompt_tokens max_outputs prediction false 0 0 0) u I)
+      as (A & B & C & D & E & G). rewrite B, D, G. repeat split; try lia. intros W; rewrite (C W); lia.
+  - destruct (take name (waiting s)) as [[j rest]|] eqn:T; [|discriminate].
+    destruct (in_turn S j s && admits S (running s) j); [|discriminate].
+    intros H; inversion H. unfold picked; cbn [counter service running virtual_time certificate].
+    destruct (take_in _ _ _ _ T) as [Hj _].
+    assert (V : forall x, virtual_time s <=
+      match least (counter s) (waiting s) with Some m => Z.max (virtual_time s) m | None => virtual_time s end
+      /\ certificate s <= Z.max (certificate s) x) by (intros; destruct (least (counter s) (waiting s)); lia).
+    split; [at_client u (owner j); lia|]. split; [at_client u (owner j); lia|].
+    split; [|apply V]. destruct (Nat.eq_dec u (owner j)) as [->|N].
+    + left. apply waits_iff. eauto.
+    + right. rewrite set_other by auto. cbn [committed]. simpl.
+      rewrite (proj2 (Nat.eqb_neq (owner j) u)) by auto. lia.
+  - destruct (take name (running s)) as [[j rest]|] eqn:T; [|discriminate].
+    intros H; inversion H. unfold charged; cbn [counter service running virtual_time certificate].
+    rewrite (take_committed _ u _ _ _ _ T). cbn [committed].
+    change (owner (paid_up_to j upto 0)) with (owner j). unfold unpaid.
+    change (whole S (paid_up_to j upto 0)) with (whole S j).
+    repeat split; try lia; [| |right]; at_client u (owner j); lia.
+  - destruct (take name (running s)) as [[j rest]|] eqn:T; [|discriminate].
+    destruct (outputs j <? limit j); [|discriminate].
+    intros H; inversion H. unfold charged; cbn [counter service running virtual_time certificate].
+    rewrite (take_committed _ u _ _ _ _ T). cbn [committed].
+    change (owner (with_one_more j)) with (owner j). unfold unpaid.
+    change (whole S (with_one_more j)) with (whole S j).
+    repeat split; try lia; [| |right]; at_client u (owner j); lia.
+  - destruct (take name (running s)) as [[j rest]|] eqn:T; [|discriminate].
+    intros H; inversion H. destruct (take_in _ _ _ _ T) as [Hj _].
+    pose proof (formed _ _ I j (or_intror Hj)) as F. pose proof (refund_nonneg j F) as R.
+    pose proof (unpaid_nonneg j F) as P.
+    rewrite (take_committed _ u _ _ _ _ T).
+    unfold settled. destruct sound_S as (_ & _ & _ & _ & _ & ->).
+    cbn [with_running counter service running virtual_time certificate committed].
+    repeat split; try lia; [| |right]; at_client u (owner j); lia.
+  - destruct (take name (waiting s)) as [[j rest]|] eqn:T; [|discriminate].
+    intros H; inversion H. destruct (take_in _ _ _ _ T) as [Hj _].
+    pose proof (formed _ _ I j (or_introl Hj)) as F. pose proof (refund_nonneg j F) as R.
+    unfold settled. destruct sound_S as (_ & _ & _ & _ & _ & ->).
+    cbn [with_waiting counter service running virtual_time certificate].
+    repeat split; try lia; [| |right]; at_client u (owner j); lia.
+  - destruct (take name (running s)) as [[j rest]|] eqn:T; [|discriminate].
+    intros H; inversion H. destruct (take_in _ _ _ _ T) as [Hj _].
+    pose proof (unpaid_nonneg j (formed _ _ I j (or_intror Hj))) as P.
+    pose proof (Inv_fewer _ _ _ _ I T) as I'.
+    destruct (enter_effect (lifts_victims S) _ j u I') as (A & B & C & D & E & G).
+    rewrite B, D, G. rewrite (take_committed _ u _ _ _ _ T).
+    cbn [with_running counter service running virtual_time certificate committed] in *.
+    change (waits u (with_running rest s)) with (waits u s) in C.
+    repeat split; try lia; [intros W; rewrite (C W); lia|right; destruct (Nat.eqb (owner j) u); lia].
+Qed.
+
+Lemma time_passes : forall events s t, Inv S s -> run S s events = Some t ->
+  virtual_time s <= virtual_time t /\ certificate s <= certificate t.
+Proof.
+  induction events as [|e events IH]; simpl; intros s t I H; [inversion H; subst; lia|].
+  destruct (step S s e) as [m|] eqn:E; [|discriminate].
+  destruct (effect _ _ _ 0%nat I E) as (_ & _ & _ & A & B).
+  destruct (IH _ _ (Inv_step _ _ _ I E) H). lia.
+Qed.
+
+Lemma who_waits_is_not_lifted : forall events s t f, Inv S s -> run S s events = Some t ->
+  throughout S (fun x => waits f x = true) s events -> got f s t = counter t f - counter s f.
+Proof.
+  unfold got. induction events as [|e events IH]; simpl; intros s t f I H W; [inversion H; subst; lia|].
+  destruct W as [W Ws]. destruct (step S s e) as [m|] eqn:E; [|discriminate].
+  destruct (effect _ _ _ f I E) as (_ & A & _). specialize (A W).
+  specialize (IH _ _ _ (Inv_step _ _ _ I E) H Ws). lia.
+Qed.
+
+Lemma throughout_last : forall P events s t, throughout S P s events -> run S s events = Some t -> P s /\ P t.
+Proof.
+  induction events as [|e events IH]; simpl; intros s t [A B] H; [inversion H; subst; auto|].
+  destruct (step S s e) as [m|] eqn:E; [|discriminate]. split; auto. eapply IH; eauto.
+Qed.
+
+(* What any client gets: at most what it was owed, until it waits; from then on no more than its counter rises. *)
+Lemma what_anybody_gets : forall events s t g v0 u0, Inv S s -> run S s events = Some t ->
+  v0 <= virtual_time s ->
+  u0 + committed S g (running s) <= certificate s \/ u0 <= certificate s + counter s g - v0 ->
+  u0 + got g s t + committed S g (running t) <= certificate t
+  \/ u0 + got g s t <= certificate t + counter t g - v0.
+Proof.
+  unfold got. induction events as [|e events IH]; simpl; intros s t g v0 u0 I H V A.
+  { inversion H; subst. lia. }
+  destruct (step S s e) as [m|] eqn:E; [|discriminate].
+  destruct (effect _ _ _ g I E) as (B & _ & C & D & G).
+  pose proof (committed_nonneg_in s g I) as P.
+  replace (u0 + (service t g - service s g)) with (u0 + (service m g - service s g) + (service t g - service m g)) by lia.
+  apply IH; auto; [eapply Inv_step; eauto|lia|].
+  destruct C as [W|C]; [|lia]. right.
+  apply waits_iff in W. destruct W as (j & Hj & <-). pose proof (floor _ _ I _ Hj). lia.
+Qed.
+
+(* --- the theorems ------------------------------------------------------------------------------------------------ *)
+
+Theorem counters_of_clients_that_wait_differ_by_at_most_U : forall s f g, reachable S s ->
+  waits f s = true -> waits g s = true -> Z.abs (counter s f - counter s g) <= certificate s + credit S.
+Proof.
+  intros s f g R F G. pose proof (Inv_reachable _ R) as I.
+  apply waits_iff in F. apply waits_iff in G. destruct F as (i & Hi & <-), G as (j & Hj & <-).
+  pose proof (floor _ _ I _ Hi). pose proof (floor _ _ I _ Hj).
+  pose proof (ceiling _ _ I (owner i)). pose proof (ceiling _ _ I (owner j)).
+  pose proof (committed_nonneg_in s (owner i) I). pose proof (committed_nonneg_in s (owner j) I). lia.
+Qed.
+
+Theorem clients_that_wait_all_through_differ_by_at_most_2U : forall s events t f g,
+  reachable S s -> run S s events = Some t ->
+  throughout S (fun x => waits f x = true) s events -> throughout S (fun x => waits g x = true) s events ->
+  Z.abs (got f s t - got g s t) <= 2 * (certificate t + credit S).
+Proof.
+  intros s events t f g R H F G. pose proof (Inv_reachable _ R) as I.
+  rewrite (who_waits_is_not_lifted _ _ _ _ I H F), (who_waits_is_not_lifted _ _ _ _ I H G).
+  destruct (throughout_last _ _ _ _ F H), (throughout_last _ _ _ _ G H).
+  assert (R' : reachable S t).
+  { destruct R as [before R]. exists (before ++ events). clear - R H. revert R. generalize initial.
+    induction before as [|e before IH]; simpl; intros i R; [inversion R; subst; auto|].
+    destruct (step S i e); [auto|discriminate]. }
+  pose proof (counters_of_clients_that_wait_differ_by_at_most_U s f g R ltac:(auto) ltac:(auto)).
+  pose proof (counters_of_clients_that_wait_differ_by_at_most_U t f g R' ltac:(auto) ltac:(auto)).
+  pose proof (time_passes _ _ _ I H). lia.
+Qed.
+
+Theorem who_waits_falls_at_most_3U_behind_anybody : forall s events t f g,
+  reachable S s -> run S s events = Some t -> throughout S (fun x => waits f x = true) s events ->
+  got g s t - got f s t <= 3 * (certificate t + credit S).
+Proof.
+  intros s events t f g R H F. pose proof (Inv_reachable _ R) as I. pose proof (Inv_run _ _ _ I H) as J.
+  rewrite (who_waits_is_not_lifted _ _ _ _ I H F).
+  destruct (throughout_last _ _ _ _ F H) as [_ Wt]. destruct sound_S as (_ & Cr & _).
+  apply waits_iff in Wt. destruct Wt as (j & Hj & <-). pose proof (floor _ _ J _ Hj) as Ft.
+  pose proof (ceiling _ _ I (owner j)) as Cs. pose proof (committed_nonneg_in s (owner j) I).
+  pose proof (ceiling _ _ J g) as Ct. pose proof (committed_nonneg_in t g J).
+  pose proof (commit _ _ I g). pose proof (commit _ _ J g). destruct (time_passes _ _ _ I H).
+  destruct (what_anybody_gets _ _ _ g (virtual_time s) 0 I H ltac:(lia) ltac:(lia)); lia.
+Qed.
+
+(* Who came when it owed nothing: nothing of it ran, and its counter was not above the least. *)
+Theorem nobody_gets_more_than_2U_before_a_newcomer : forall s events t f g,
+  reachable S s -> run S s events = Some t -> throughout S (fun x => waits f x = true) s events ->
+  counter s f <= virtual_time s -> got f s t <= 0 ->
+  got g s t <= 2 * (certificate t + credit S).
+Proof.
+  intros s events t f g R H F New None. pose proof (Inv_reachable _ R) as I. pose proof (Inv_run _ _ _ I H) as J.
+  rewrite (who_waits_is_not_lifted _ _ _ _ I H F) in None.
+  destruct (throughout_last _ _ _ _ F H) as [_ Wt]. destruct sound_S as (_ & Cr & _).
+  apply waits_iff in Wt. destruct Wt as (j & Hj & <-). pose proof (floor _ _ J _ Hj) as Ft.
+  pose proof (ceiling _ _ J g) as Ct. pose proof (committed_nonneg_in t g J).
+  pose proof (commit _ _ I g). pose proof (commit _ _ J g). destruct (time_passes _ _ _ I H).
+  destruct (what_anybody_gets _ _ _ g (virtual_time s) 0 I H ltac:(lia) ltac:(lia)); lia.
+Qed.
+
+Fixpoint all_got (clients : list nat) (s t : state) : Z :=
+  match clients with [] => 0 | g :: others => got g s t + all_got others s t end.
+
+Corollary a_flood_does_not_drown_a_newcomer : forall s events t f others,
+  reachable S s -> run S s events = Some t -> throughout S (fun x => waits f x = true) s events ->
+  counter s f <= virtual_time s -> got f s t <= 0 ->
+  all_got others s t <= Z.of_nat (length others) * (2 * (certificate t + credit S)).
+Proof.
+  intros s events t f others R H F New None.
+  induction others as [|g others IH]; cbn [all_got length]; [lia|].
+  pose proof (nobody_gets_more_than_2U_before_a_newcomer _ _ _ _ g R H F New None). lia.
+Qed.
+
+Theorem aging_picks_nobody_further_ahead_than_the_credit : forall s name cached t,
+  step S s (Pick name cached) = Some t ->
+  exists j m, In j (waiting s) /\ id j = name /\ least (counter s) (waiting s) = Some m
+              /\ counter s (owner j) <= m + credit S.
+Proof.
+  intros s name cached t. simpl.
+  destruct (take name (waiting s)) as [[j rest]|] eqn:T; [|discriminate].
+  destruct (in_turn S j s) eqn:Turn; [|discriminate]. intros _.
+  destruct (in_turn_is _ _ Turn) as (m & L & C). exists j, m.
+  destruct (take_in _ _ _ _ T). pose proof (take_id _ _ _ _ T). auto.
+Qed.
+
+Theorem a_refund_takes_nobody_who_waits_below_the_virtual_time : forall s f, reachable S s ->
+  waits f s = true -> virtual_time s <= counter s f.
+Proof.
+  intros s f R F. apply waits_iff in F. destruct F as (j & Hj & <-). apply (Inv_reachable _ R); auto.
+Qed.
+
+End Sound.
