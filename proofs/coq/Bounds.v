@@ -90,6 +90,15 @@ Record Inv (S : scheduler) (s : state) : Prop := {
     | None => forall u, virtual_time s <= counter s u
     end }.
 
+Lemma run_app : forall S a b i j k, run S i a = Some j -> run S j b = Some k -> run S i (a ++ b) = Some k.
+Proof.
+  induction a as [|e a IH]; simpl; intros b i j k A B; [inversion A; subst; auto|].
+  destruct (step S i e); [eauto|discriminate].
+Qed.
+
+Lemma still_reachable : forall S events s t, reachable S s -> run S s events = Some t -> reachable S t.
+Proof. intros S events s t [before R] H. exists (before ++ events). eapply run_app; eauto. Qed.
+
 Section Sound.
 Variable S : scheduler.
 Hypothesis sound_S : sound S.
@@ -284,7 +293,7 @@ Proof.
   - subst rest. unfold left_by; simpl. rewrite set_same. lia.
 Qed.
 
-Theorem Inv_step : forall s e t, Inv S s -> step S s e = Some t -> Inv S t.
+Lemma Inv_step : forall s e t, Inv S s -> step S s e = Some t -> Inv S t.
 Proof.
   intros s e t I. pose proof sound_S as (_ & _ & _ & _ & Lv & _).
   destruct e; simpl.
@@ -449,9 +458,9 @@ Proof.
   apply waits_iff in W. destruct W as (j & Hj & <-). pose proof (floor _ _ I _ Hj). lia.
 Qed.
 
-(* --- the theorems ------------------------------------------------------------------------------------------------ *)
+(* --- the bounds ------------------------------------------------------------------------------------------------ *)
 
-Theorem counters_of_clients_that_wait_differ_by_at_most_U : forall s f g, reachable S s ->
+Lemma gap : forall s f g, reachable S s ->
   waits f s = true -> waits g s = true -> Z.abs (counter s f - counter s g) <= certificate s + credit S.
 Proof.
   intros s f g R F G. pose proof (Inv_reachable _ R) as I.
@@ -461,7 +470,7 @@ Proof.
   pose proof (committed_nonneg_in s (owner i) I). pose proof (committed_nonneg_in s (owner j) I). lia.
 Qed.
 
-Theorem clients_that_wait_all_through_differ_by_at_most_2U : forall s events t f g,
+Lemma difference : forall s events t f g,
   reachable S s -> run S s events = Some t ->
   throughout S (fun x => waits f x = true) s events -> throughout S (fun x => waits g x = true) s events ->
   Z.abs (got f s t - got g s t) <= 2 * (certificate t + credit S).
@@ -469,16 +478,13 @@ Proof.
   intros s events t f g R H F G. pose proof (Inv_reachable _ R) as I.
   rewrite (who_waits_is_not_lifted _ _ _ _ I H F), (who_waits_is_not_lifted _ _ _ _ I H G).
   destruct (throughout_last _ _ _ _ F H), (throughout_last _ _ _ _ G H).
-  assert (R' : reachable S t).
-  { destruct R as [before R]. exists (before ++ events). clear - R H. revert R. generalize initial.
-    induction before as [|e before IH]; simpl; intros i R; [inversion R; subst; auto|].
-    destruct (step S i e); [auto|discriminate]. }
-  pose proof (counters_of_clients_that_wait_differ_by_at_most_U s f g R ltac:(auto) ltac:(auto)).
-  pose proof (counters_of_clients_that_wait_differ_by_at_most_U t f g R' ltac:(auto) ltac:(auto)).
+  pose proof (still_reachable _ _ _ _ R H) as R'.
+  pose proof (gap s f g R ltac:(auto) ltac:(auto)).
+  pose proof (gap t f g R' ltac:(auto) ltac:(auto)).
   pose proof (time_passes _ _ _ I H). lia.
 Qed.
 
-Theorem who_waits_falls_at_most_3U_behind_anybody : forall s events t f g,
+Lemma lead : forall s events t f g,
   reachable S s -> run S s events = Some t -> throughout S (fun x => waits f x = true) s events ->
   got g s t - got f s t <= 3 * (certificate t + credit S).
 Proof.
@@ -493,7 +499,7 @@ Proof.
 Qed.
 
 (* Who came when it owed nothing: nothing of it ran, and its counter was not above the least. *)
-Theorem nobody_gets_more_than_2U_before_a_newcomer : forall s events t f g,
+Lemma before_a_newcomer : forall s events t f g,
   reachable S s -> run S s events = Some t -> throughout S (fun x => waits f x = true) s events ->
   counter s f <= virtual_time s -> got f s t <= 0 ->
   got g s t <= 2 * (certificate t + credit S).
@@ -507,20 +513,17 @@ Proof.
   destruct (what_anybody_gets _ _ _ g (virtual_time s) 0 I H ltac:(lia) ltac:(lia)); lia.
 Qed.
 
-Fixpoint all_got (clients : list nat) (s t : state) : Z :=
-  match clients with [] => 0 | g :: others => got g s t + all_got others s t end.
-
-Corollary a_flood_does_not_drown_a_newcomer : forall s events t f others,
+Lemma flood : forall s events t f others,
   reachable S s -> run S s events = Some t -> throughout S (fun x => waits f x = true) s events ->
   counter s f <= virtual_time s -> got f s t <= 0 ->
   all_got others s t <= Z.of_nat (length others) * (2 * (certificate t + credit S)).
 Proof.
   intros s events t f others R H F New None.
   induction others as [|g others IH]; cbn [all_got length]; [lia|].
-  pose proof (nobody_gets_more_than_2U_before_a_newcomer _ _ _ _ g R H F New None). lia.
+  pose proof (before_a_newcomer _ _ _ _ g R H F New None). lia.
 Qed.
 
-Theorem aging_picks_nobody_further_ahead_than_the_credit : forall s name cached t,
+Lemma aging : forall s name cached t,
   step S s (Pick name cached) = Some t ->
   exists j m, In j (waiting s) /\ id j = name /\ least (counter s) (waiting s) = Some m
               /\ counter s (owner j) <= m + credit S.
@@ -532,7 +535,7 @@ Proof.
   destruct (take_in _ _ _ _ T). pose proof (take_id _ _ _ _ T). auto.
 Qed.
 
-Theorem a_refund_takes_nobody_who_waits_below_the_virtual_time : forall s f, reachable S s ->
+Lemma no_credit : forall s f, reachable S s ->
   waits f s = true -> virtual_time s <= counter s f.
 Proof.
   intros s f R F. apply waits_iff in F. destruct F as (j & Hj & <-). apply (Inv_reachable _ R); auto.

@@ -200,16 +200,22 @@ Definition got (u : nat) (s t : state) : Z := service t u - service s u.
 
 End Step.
 
+(* What all of these clients got. *)
+Fixpoint all_got (clients : list nat) (s t : state) : Z :=
+  match clients with [] => 0 | g :: others => got g s t + all_got others s t end.
+
 (* Nothing costs less than nothing, and more never costs less. *)
 Definition never_falls (f : Z -> Z) : Prop := forall a b, 0 <= a <= b -> f a <= f b.
 
 Definition sensible (T : tariff) : Prop :=
   (forall u, 0 <= entry T u) /\ (forall u, never_falls (input T u)) /\ (forall u p, never_falls (output T u p)).
 
+Definition switched (S : scheduler) (at_the_head into_an_empty_queue victims floored : bool) : Prop :=
+  sensible (costs S) /\ 0 <= credit S /\ stops_at_the_head S = at_the_head
+  /\ lifts_into_an_empty_queue S = into_an_empty_queue /\ lifts_victims S = victims /\ floors_refunds S = floored.
+
 (* Algorithm 2 with all that the theorems ask of it. *)
-Definition sound (S : scheduler) : Prop :=
-  sensible (costs S) /\ 0 <= credit S /\ stops_at_the_head S = true /\ lifts_into_an_empty_queue S = true
-  /\ lifts_victims S = true /\ floors_refunds S = true.
+Definition sound (S : scheduler) : Prop := switched S true true true true.
 
 (* w_p and w_q, times the client's price. *)
 Definition linear (price : nat -> Z) (w_p w_q : Z) : tariff :=
