@@ -1,4 +1,5 @@
-"""`python -m schedspec.proofs`: prove, prove again, leave conjuncts out, and compare with the manifest."""
+"""`python -m schedspec.proofs`: prove, prove again, leave conjuncts out, check the theorems, and compare with the
+manifest."""
 
 import json
 import sys
@@ -8,7 +9,7 @@ from collections.abc import Callable
 import click
 from attrs import asdict, evolve
 
-from . import manifest
+from . import manifest, theorems
 from .manifest import Firing, Manifest, Proof
 from .mutants import Trial
 from .obligations import Outcome
@@ -22,37 +23,45 @@ Say = Callable[[str], None]
 @click.option("--rule", metavar="ID", help="Only this rule, with a step that shows what each of its mutants breaks.")
 @click.option("--cvc5/--no-cvc5", "second", default=True, help="Have cvc5 prove everything once more.")
 @click.option("--mutants/--no-mutants", "mutate", default=True, help="Leave out each guard and effect in turn.")
+@click.option("--coq/--no-coq", "in_coq", default=True, help="Check the theorems in Coq, where coqc is found.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option("--write", is_flag=True, help="Write what is found to the manifest.")
-def main(rule: str | None, second: bool, mutate: bool, as_json: bool, write: bool) -> None:
-    """Run the proofs.  Exit status 1: something is not as the manifest says.  A timeout is no proof."""
+def main(rule: str | None, second: bool, mutate: bool, in_coq: bool, as_json: bool, write: bool) -> None:
+    """Run the proofs.  Exit status 1: something is not as the manifest says.  A timeout is no proof, and what is
+    skipped is not proved."""
     if rule and rule not in ENGINE.registry.rules:
         raise click.BadParameter(f"there is no rule {rule}", param_hint="--rule")
-    if write and (rule or not second or not mutate):
-        raise click.UsageError("--write needs a whole run")
+    skipped = "" if in_coq and theorems.coqc() else theorems.MISSING if in_coq else "--no-coq"
+    if write and (rule or not second or not mutate or skipped):
+        raise click.UsageError("--write needs a whole run" + (f": {skipped}" if skipped else ""))
     say: Say = (lambda line: None) if as_json else click.echo
     proofs = _proofs(rule, second, say)
     events = () if rule else _events(say)
     tried = _trials(rule, say) if mutate else ()
-    found = Manifest(proofs, events, tuple(map(entry, tried)))
+    expected = _expected(rule, second, mutate, bool(skipped))
+    checked = _theorems(rule, mutate, skipped, say)
+    found = Manifest(proofs, events, tuple(map(entry, tried)), checked.theorems, checked.changes)
     if write:
         manifest.write(found)
-    wrong = manifest.differences(_expected(rule, second, mutate), found) + manifest.faults(found)
+    wrong = manifest.differences(manifest.read() if write else expected, found) + manifest.faults(found)
     if as_json:
         examples = {trial.dropped.name: trial.example for trial in tried if trial.example}
-        click.echo(json.dumps({**asdict(found), "examples": examples, "wrong": wrong}, indent=1, ensure_ascii=False))
+        document = {**asdict(found), "examples": examples, "skipped": {"coq": skipped} if skipped else {}, "wrong": wrong}
+        click.echo(json.dumps(document, indent=1, ensure_ascii=False))
     for line in wrong:
         click.echo(f"not as expected: {line}", err=True)
     sys.exit(1 if wrong else 0)
 
 
-def _expected(rule: str | None, second: bool, mutate: bool) -> Manifest:
+def _expected(rule: str | None, second: bool, mutate: bool, without_coq: bool) -> Manifest:
     """The part of the manifest that this run can be held against."""
     whole = manifest.read()
     part = whole.only(rule) if rule else whole
     if not second:
         part = evolve(part, proofs=tuple(evolve(proof, tools=("z3",)) for proof in part.proofs))
-    return part if mutate else evolve(part, mutants=())
+    if without_coq:
+        part = evolve(part, theorems=(), changes=())
+    return part if mutate else evolve(part, mutants=(), changes=())
 
 
 def _proofs(rule: str | None, second: bool, say: Say) -> tuple[Proof, ...]:
@@ -96,6 +105,30 @@ def _trials(rule: str | None, say: Say) -> tuple[Trial, ...]:
     counts = ", ".join(f"{number} {fate}" for fate, number in fates.items())
     say(f"{len(tried)} mutants in {sum(trial.seconds for trial in tried):.1f} s: {counts}")
     return tuple(tried)
+
+
+def _theorems(rule: str | None, mutate: bool, skipped: str, say: Say) -> theorems.Found:
+    """Those about a rule, if one is asked for: changes are of all of them together."""
+    there = [theorem for theorem in theorems.stated() if rule is None or rule in theorem.rules]
+    if not there:
+        return theorems.Found((), (), "")
+    if skipped:
+        say(f"\nCoq: SKIPPED, {skipped}; {len(there)} theorems are not proved by this run")
+        return theorems.Found((), (), "")
+    whole = theorems.check(mutate=mutate and rule is None)
+    found = evolve(whole, theorems=tuple(theorem for theorem in whole.theorems if rule in (None, *theorem.rules)))
+    say(f"\n{'verdict':<10}{'file':<10}theorem in Coq")
+    for theorem in found.theorems:
+        say(f"{theorem.expected:<10}{theorem.file:<10}{theorem.name}: {', '.join(theorem.rules)}")
+    if found.complaint:
+        say(found.complaint)
+    seconds = sum({theorem.file: theorem.seconds for theorem in found.theorems}.values())
+    good = sum(theorem.expected == "proved" for theorem in found.theorems)
+    refused = sum(change.expected == "refused" for change in found.changes)
+    say(f"{good} of {len(found.theorems)} theorems proved, closed under the global context, in {seconds:.1f} s")
+    if found.changes:
+        say(f"{refused} of {len(found.changes)} changes refused")
+    return found
 
 
 if __name__ == "__main__":

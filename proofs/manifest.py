@@ -4,6 +4,7 @@
 against it.  Mutants that must be refuted are entries like any other, and so are those that nothing refutes.
 """
 
+import json
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -45,11 +46,39 @@ class Mutant:
     breaks: tuple[str, ...]
 
 
+@frozen(kw_only=True)
+class Theorem:
+    """A theorem about the algorithm that rules are made after, as its source states it.  `role`: bound (of what a rule
+    promises), constant (how large U is), condition (what goes wrong without what a rule asks), reached (a run that comes
+    to the bound).  `seconds` are those of its whole file."""
+
+    name: str
+    file: str
+    role: str
+    rules: tuple[str, ...]
+    statement: str
+    tools: tuple[str, ...]
+    expected: str
+    seconds: float
+
+
+@frozen(kw_only=True)
+class Change:
+    """A change of the model or of a theorem, and the file with which the proofs stop then."""
+
+    what: str
+    file: str
+    expected: str
+    stops_in: str
+
+
 @frozen
 class Manifest:
     proofs: tuple[Proof, ...] = ()
     events: tuple[Firing, ...] = ()
     mutants: tuple[Mutant, ...] = ()
+    theorems: tuple[Theorem, ...] = ()
+    changes: tuple[Change, ...] = ()
 
     def only(self, rule: str) -> "Manifest":
         """What is about one rule."""
@@ -57,7 +86,11 @@ class Manifest:
             tuple(proof for proof in self.proofs if proof.rule == rule),
             (),
             tuple(mutant for mutant in self.mutants if mutant.conjunct.rpartition(".")[0] == rule),
+            tuple(theorem for theorem in self.theorems if rule in theorem.rules),
         )
+
+
+Entry = Proof | Firing | Mutant | Theorem | Change
 
 
 def read(path: Path = PATH) -> Manifest:
@@ -67,6 +100,8 @@ def read(path: Path = PATH) -> Manifest:
         tuple(Proof(**entry) for entry in entries.get("proof", ())),
         tuple(Firing(**entry) for entry in entries.get("event", ())),
         tuple(Mutant(**entry) for entry in entries.get("mutant", ())),
+        tuple(Theorem(**entry) for entry in entries.get("theorem", ())),
+        tuple(Change(**entry) for entry in entries.get("change", ())),
     )
 
 
@@ -76,7 +111,31 @@ def write(manifest: Manifest, path: Path = PATH) -> None:
 
 def proved_rules() -> dict[str, str]:
     """Rule -> what proves it, for its card."""
-    return {proof.rule: _told(proof) for proof in read().proofs if proof.expected == "proved"}
+    manifest = read()
+    told = {proof.rule: _told(proof) for proof in manifest.proofs if proof.expected == "proved"}
+    for rule, theorems in _theorems_by_rule(manifest, "bound").items():
+        told[rule] = f"coq: {theorems}: of the counter algorithm; the rule judges any scheduler by its trace"
+    return told
+
+
+def related_theorems() -> dict[str, str]:
+    """Rule -> theorems that are no proof of it, for its card: what its constant comes to, that it is reached, and what
+    goes wrong without it."""
+    manifest = read()
+    told: dict[str, list[str]] = {}
+    for role in ("constant", "reached", "condition"):
+        for rule, theorems in _theorems_by_rule(manifest, role).items():
+            told.setdefault(rule, []).append(f"{role}: {theorems}")
+    return {rule: "; ".join(parts) for rule, parts in told.items()}
+
+
+def _theorems_by_rule(manifest: Manifest, role: str) -> dict[str, str]:
+    named: dict[str, list[str]] = {}
+    for theorem in manifest.theorems:
+        if theorem.role == role and theorem.expected == "proved":
+            for rule in theorem.rules:
+                named.setdefault(rule, []).append(f"{theorem.name} ({theorem.file}.v)")
+    return {rule: ", ".join(names) for rule, names in named.items()}
 
 
 def _told(proof: Proof) -> str:
@@ -100,15 +159,17 @@ def differences(expected: Manifest, found: Manifest) -> list[str]:
 
 def faults(found: Manifest) -> list[str]:
     """What no manifest may accept."""
-    good = {"proved", "fires", "refuted", "implied", "survives"}
+    good = {"proved", "fires", "refuted", "implied", "survives", "refused"}
     return [f"{name}: {entry.expected}" for name, entry in _by_name(found).items() if entry.expected not in good]
 
 
-def _by_name(manifest: Manifest) -> dict[str, Proof | Firing | Mutant]:
-    named: dict[str, Proof | Firing | Mutant] = {}
+def _by_name(manifest: Manifest) -> dict[str, Entry]:
+    named: dict[str, Entry] = {}
     named |= {f"the proof of {proof.rule}": evolve(proof, seconds=0) for proof in manifest.proofs}
     named |= {f"event {firing.event}": firing for firing in manifest.events}
     named |= {f"the mutant without {mutant.conjunct}": mutant for mutant in manifest.mutants}
+    named |= {f"theorem {theorem.name}": evolve(theorem, seconds=0) for theorem in manifest.theorems}
+    named |= {f"the change '{change.what}'": change for change in manifest.changes}
     return named
 
 
@@ -117,10 +178,12 @@ def _tuples(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _blocks(manifest: Manifest) -> Iterator[str]:
-    kinds: tuple[tuple[str, Sequence[Proof | Firing | Mutant]], ...] = (
+    kinds: tuple[tuple[str, Sequence[Entry]], ...] = (
         ("proof", manifest.proofs),
         ("event", manifest.events),
         ("mutant", manifest.mutants),
+        ("theorem", manifest.theorems),
+        ("change", manifest.changes),
     )
     for kind, entries in kinds:
         for entry in entries:
@@ -131,4 +194,4 @@ def _blocks(manifest: Manifest) -> Iterator[str]:
 def _toml(value: object) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(map(_toml, value))}]"
-    return f'"{value}"' if isinstance(value, str) else str(value)
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)

@@ -8,12 +8,13 @@ from .printed import printed
 from .registry import Rule
 
 
-def cards(proved: Mapping[str, str]) -> list[dict[str, Any]]:
-    """All cards in catalogue order; `proved` says of a rule which proof there is (the proofs' manifest)."""
-    return [card(rule, proved) for rule in registry.sorted_rules()]
+def cards(proved: Mapping[str, str], related: Mapping[str, str]) -> list[dict[str, Any]]:
+    """All cards in catalogue order; `proved` says of a rule which proof there is (the proofs' manifest), `related` which
+    theorems are about it, but no proof of it."""
+    return [card(rule, proved, related) for rule in registry.sorted_rules()]
 
 
-def card(rule: Rule, proved: Mapping[str, str]) -> dict[str, Any]:
+def card(rule: Rule, proved: Mapping[str, str], related: Mapping[str, str]) -> dict[str, Any]:
     return {
         "id": rule.id,
         "level": rule.level,
@@ -39,5 +40,6 @@ def card(rule: Rule, proved: Mapping[str, str]) -> dict[str, Any]:
         ],
         "checked_by": list(rule.checked_by),
         "proved_by": proved.get(rule.id),
+        "theorems": related.get(rule.id),
         "implies": [{"also": edge.also, "why": edge.why} for edge in registry.edges if edge.rule == rule.id],
     }

@@ -58,6 +58,7 @@ Proof.
 Qed.
 
 (* Client 0 was served while nobody else asked; client 1 comes, and has as much to its credit. *)
+(* condition: FAIR-4 *)
 Theorem without_the_lift_into_an_empty_queue_no_bound_holds : exists S, switched S true false true true /\
   forall n, exists s, reachable S s /\ waits 0 s = true /\ waits 1 s = true
     /\ certificate s + credit S <= 1 /\ counter s 0%nat - counter s 1%nat = Z.of_nat n.
@@ -89,6 +90,7 @@ Proof.
 Qed.
 
 (* Client 1 is preempted, and comes back with what the other one got in the meantime to its credit. *)
+(* condition: FAIR-5 *)
 Theorem without_the_lift_of_victims_no_bound_holds : exists S, switched S true true false true /\
   forall n, exists s, reachable S s /\ waits 0 s = true /\ waits 1 s = true
     /\ certificate s + credit S <= 3 /\ counter s 0%nat - counter s 1%nat = 1 + Z.of_nat n.
@@ -117,6 +119,7 @@ Proof.
 Qed.
 
 (* The request of client 1 does not fit while a third client holds the memory, and smaller ones pass it for ever. *)
+(* condition: FAIR-11 *)
 Theorem without_a_stop_at_the_head_no_bound_holds : exists S M, switched S false true true true
   /\ admits S = reserves M /\ forall n, exists s, reachable S s /\ waits 0 s = true /\ waits 1 s = true
     /\ certificate s + credit S <= 5 /\ counter s 0%nat - counter s 1%nat = 1 + Z.of_nat n.
@@ -172,6 +175,7 @@ Proof.
 Qed.
 
 (* Its predictions are too long: what comes back takes client 1 below all who wait. *)
+(* condition: FAIR-13 *)
 Theorem without_a_floor_of_refunds_no_bound_holds : exists S, switched S true true true false /\
   forall n, exists s, reachable S s /\ waits 0 s = true /\ waits 1 s = true
     /\ certificate s + credit S <= 3 /\ counter s 0%nat - counter s 1%nat = 2 * Z.of_nat n.
@@ -198,6 +202,7 @@ Ltac short_prompts :=
 
 (* As `the_constant_of_the_paper_holds_where_a_prompt_token_is_no_dearer` of Theorems.v has it, but for w_p <= w_q.  The difference is
    2U exactly, with the U of the closed form. *)
+(* condition: FAIR-8 *)
 Theorem where_a_prompt_token_is_dearer_the_constant_of_the_paper_is_too_small :
   exists S w_p w_q M L before events s t, sound S /\ costs S = linear (fun _ => 1) w_p w_q /\ credit S = 0
     /\ admits S = reserves M /\ by_chunk S = false /\ 0 <= L <= M /\ prompts_within L (before ++ events)
@@ -217,6 +222,7 @@ Qed.
 (* --- reservation ------------------------------------------------------------------------------------------------------ *)
 
 (* Memory for 6 tokens, prompts of 1: three requests of client 0 run together, and decode 8 tokens between two picks. *)
+(* condition: FAIR-8 *)
 Theorem with_peak_occupancy_the_constant_of_the_paper_is_too_small :
   exists S M L seats longest before events s t, sound S /\ costs S = one_and_two /\ credit S = 0
     /\ admits S = peak_fits M seats longest /\ by_chunk S = false /\ 0 <= L <= M /\ prompts_within L (before ++ events)
@@ -238,6 +244,7 @@ Qed.
 Definition fair : scheduler := Scheduler one_and_two 0 false anything_fits true true true true.
 Definition fair_by_chunk : scheduler := Scheduler one_and_two 0 true anything_fits true true true true.
 
+(* reached: FAIR-7 *)
 Theorem a_gap_of_U_is_reached : exists S s, sound S /\ reachable S s /\ waits 0 s = true /\ waits 1 s = true
   /\ 0 < certificate s /\ counter s 0%nat - counter s 1%nat = certificate s + credit S.
 Proof.
@@ -246,6 +253,7 @@ Proof.
   vm_compute. repeat split; reflexivity.
 Qed.
 
+(* reached: FAIR-8 *)
 Theorem a_difference_of_2U_is_reached : exists S before events s t, sound S
   /\ run S initial before = Some s /\ run S s events = Some t
   /\ throughout S (fun x => waits 0 x = true) s events /\ throughout S (fun x => waits 1 x = true) s events
@@ -260,6 +268,7 @@ Qed.
 
 (* Client 1 is owed U when client 0 begins to wait, takes U from the least counter to that of client 0, and U from there.
    A third client that waits keeps it from being lifted. *)
+(* reached: FAIR-9 *)
 Theorem a_lead_of_3U_is_reached : exists S before events s t, sound S
   /\ run S initial before = Some s /\ run S s events = Some t
   /\ throughout S (fun x => waits 0 x = true) s events

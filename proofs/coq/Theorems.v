@@ -10,23 +10,27 @@ Open Scope Z_scope.
 
 (* --- U of the run: any memory policy, any costs ------------------------------------------------------------------------ *)
 
+(* bound: FAIR-7 *)
 Theorem counters_of_clients_that_wait_differ_by_at_most_U : forall S s f g,
   sound S -> reachable S s -> waits f s = true -> waits g s = true ->
   Z.abs (counter s f - counter s g) <= certificate s + credit S.
 Proof. intros. apply gap; auto. Qed.
 
+(* bound: FAIR-8 *)
 Theorem two_clients_that_wait_all_through_differ_by_at_most_2U : forall S s events t f g,
   sound S -> reachable S s -> run S s events = Some t ->
   throughout S (fun x => waits f x = true) s events -> throughout S (fun x => waits g x = true) s events ->
   Z.abs (got f s t - got g s t) <= 2 * (certificate t + credit S).
 Proof. intros S s events t f g So R H F G. exact (difference S So s events t f g R H F G). Qed.
 
+(* bound: FAIR-9 *)
 Theorem who_waits_falls_at_most_3U_behind_anybody : forall S s events t f g,
   sound S -> reachable S s -> run S s events = Some t -> throughout S (fun x => waits f x = true) s events ->
   got g s t - got f s t <= 3 * (certificate t + credit S).
 Proof. intros S s events t f g So R H F. exact (lead S So s events t f g R H F). Qed.
 
 (* Services times prices, whatever they are. *)
+(* bound: FAIR-10 *)
 Theorem with_prices_it_is_priced_service_that_differs_by_at_most_2U_and_3U : forall S price w_p w_q s events t f,
   sound S -> costs S = linear price w_p w_q -> reachable S s -> run S s events = Some t ->
   throughout S (fun x => waits f x = true) s events ->
@@ -40,16 +44,30 @@ Proof.
 Qed.
 
 (* s: a client has come whose counter is not above the virtual time, so it owes nothing, and until t it gets nothing. *)
+(* bound: FAIR-18 *)
 Theorem a_flood_does_not_drown_a_newcomer : forall S s events t f others,
   sound S -> reachable S s -> run S s events = Some t -> throughout S (fun x => waits f x = true) s events ->
   counter s f <= virtual_time s -> got f s t <= 0 ->
   all_got others s t <= Z.of_nat (length others) * (2 * (certificate t + credit S)).
 Proof. intros S s events t f others So R H F New None. exact (flood S So s events t f others R H F New None). Qed.
 
-Theorem no_refund_takes_a_client_that_waits_below_the_virtual_time : forall S s f,
-  sound S -> reachable S s -> waits f s = true -> virtual_time s <= counter s f.
-Proof. intros S s f So R F. exact (no_credit S So s f R F). Qed.
+(* bound: FAIR-13 *)
+Theorem a_refund_is_what_was_paid_too_much_and_takes_nobody_who_waits_below_the_virtual_time : forall S s name t,
+  sound S -> reachable S s -> step S s (Finish name) = Some t ->
+  (exists j, In j (running s) /\ id j = name
+    /\ counter t (owner j) = Z.max (counter s (owner j) - (billed S j - billed S (without_refund j)))
+                                   (Z.min (counter s (owner j)) (virtual_time s)))
+  /\ forall f, waits f t = true -> virtual_time t <= counter t f.
+Proof.
+  intros S s name t So R H. split.
+  - simpl in H. destruct (take name (running s)) as [[j rest]|] eqn:T; [|discriminate]. inversion H.
+    exists j. destruct (take_in _ _ _ _ T). pose proof (take_id _ _ _ _ T).
+    unfold settled. destruct So as (_ & _ & _ & _ & _ & ->). simpl. rewrite set_same. auto.
+  - intros f F. refine (no_credit S So t f _ F).
+    apply (still_reachable S [Finish name] s t R). cbn [run]. rewrite H. reflexivity.
+Qed.
 
+(* bound: FAIR-17 *)
 Theorem aging_picks_nobody_further_ahead_than_its_credit : forall S s name cached t,
   sound S -> step S s (Pick name cached) = Some t ->
   exists j m, In j (waiting s) /\ id j = name /\ least (counter s) (waiting s) = Some m
@@ -58,6 +76,7 @@ Proof. intros S s name cached t So H. exact (aging S So s name cached t H). Qed.
 
 (* --- U in the sizes of memory and prompts: reservation for the whole lifetime ------------------------------------------- *)
 
+(* constant: FAIR-7, FAIR-8, FAIR-9, FAIR-10 *)
 Theorem with_reservation_U_is_at_most_its_closed_form : forall S price most w_p w_q M L events s,
   costs S = linear price w_p w_q -> (forall u, 0 <= price u <= most) -> 0 <= w_p -> 0 <= w_q -> 0 <= M -> 0 <= L ->
   by_chunk S = false -> admits S = reserves M -> prompts_within L events -> run S initial events = Some s ->
@@ -68,6 +87,7 @@ Proof.
 Qed.
 
 (* Several prompts of one client may be unpaid then. *)
+(* constant: FAIR-7, FAIR-8, FAIR-9, FAIR-10 *)
 Theorem charged_by_the_chunk_U_is_at_most_the_dearer_token_times_M : forall S price most w_p w_q M events s,
   costs S = linear price w_p w_q -> (forall u, 0 <= price u <= most) -> 0 <= w_p -> 0 <= w_q -> 0 <= M ->
   admits S = reserves M -> run S initial events = Some s ->
@@ -77,11 +97,13 @@ Proof.
   exact (U_of_reserving_by_chunk S price most w_p w_q M events s Co Pr Wp Wq HM Ad R).
 Qed.
 
+(* constant: FAIR-8 *)
 Theorem where_a_prompt_token_is_no_dearer_the_closed_form_is_that_of_the_paper : forall w_p w_q M L,
   0 <= w_p <= w_q -> 0 <= L <= M -> w_q * M + Z.max 0 (w_p - w_q) * L = Z.max (w_p * L) (w_q * M).
 Proof. exact U_is_that_of_the_paper. Qed.
 
 (* Theorem 4.4 of Sheng et al. as it is quoted, with what it needs. *)
+(* constant: FAIR-8 *)
 Theorem the_constant_of_the_paper_holds_where_a_prompt_token_is_no_dearer :
   forall S w_p w_q M L before events s t f g,
   sound S -> costs S = linear (fun _ => 1) w_p w_q -> credit S = 0 -> by_chunk S = false -> admits S = reserves M ->
@@ -100,6 +122,7 @@ Qed.
 
 (* --- what is really held at most fits: more can be owed than memory has tokens ------------------------------------------- *)
 
+(* constant: FAIR-7, FAIR-8, FAIR-9, FAIR-10 *)
 Theorem with_peak_occupancy_U_is_at_most_harmonic : forall S price most w_p w_q M L seats longest events s,
   costs S = linear price w_p w_q -> (forall u, 0 <= price u <= most) -> 0 <= w_p -> 0 <= w_q ->
   0 <= M -> 0 <= L -> 0 <= seats -> by_chunk S = false -> admits S = peak_fits M seats longest ->

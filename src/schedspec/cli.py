@@ -426,10 +426,10 @@ def _workload(options: Mapping[str, Any], *, as_json: bool) -> Any:
 
 
 def _cards() -> list[dict[str, Any]]:
-    from .proofs.manifest import proved_rules
+    from .proofs.manifest import proved_rules, related_theorems
     from .spec.cards import cards
 
-    return cards(proved_rules())
+    return cards(proved_rules(), related_theorems())
 
 
 def _known_rules(ids: Any) -> frozenset[str]:

@@ -198,6 +198,7 @@ def print_card(card: dict[str, Any]) -> None:
         ("bugs", ", ".join(card["bugs"]) or "–"),
         ("checked by", ", ".join(card["checked_by"])),
         ("proved by", card["proved_by"] or "no proof: " + card["evidence"]),
+        ("theorems", card["theorems"] or "–"),
         ("breaks with", "; ".join(f"{e['also']} ({e['why']})" for e in card["implies"]) or "–"),
     ]
     out.print()

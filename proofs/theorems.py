@@ -1,0 +1,171 @@
+"""Fair sharing in Coq: `coq/*.v`, compiled from scratch, and what each theorem rests on.
+
+A theorem is proved if its file compiles and Coq says that it is closed under the global context: it rests on no axiom,
+and nothing was admitted on the way.  Without coqc nothing is proved.  Some changes must be refused; if coqc accepted
+one, no theorem would need what it changes.
+"""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from os import times
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from attrs import evolve, frozen
+
+from .manifest import Change, Theorem
+
+FOLDER = Path(__file__).with_name("coq")
+FILES = ("Model", "Bounds", "Memory", "Theorems", "Needed")
+MISSING = "coqc was not found (on Debian: apt-get install coq)"
+_CLOSED = "Closed under the global context"
+_TIMEOUT_S = 300
+_STATED = re.compile(r"^\(\* (\w+): ([A-Z0-9, -]+) \*\)\nTheorem (\w+) :(.*?)\.\nProof\.", re.MULTILINE | re.DOTALL)
+
+# What is changed, file, old, new.
+_CHANGES = (
+    ("a victim is not lifted", "Model", "enter (lifts_victims S) j", "enter false j"),
+    (
+        "nobody is lifted while the queue is empty",
+        "Model",
+        "if lifts_into_an_empty_queue S then Some (counter s l) else None",
+        "None",
+    ),
+    ("a lift may lower a counter", "Model", "(Z.max (counter s u) m)", "m"),
+    ("who left last is forgotten", "Model", "then last_left s else Some u", "then last_left s else last_left s"),
+    ("who does not fit is passed", "Model", "if stops_at_the_head S then waiting s else filter", "filter"),
+    ("aging goes one beyond its credit", "Model", "<=? m + credit S", "<=? m + credit S + 1"),
+    ("a refund goes one below the virtual time", "Model", "Z.min c (virtual_time s)", "Z.min c (virtual_time s - 1)"),
+    ("U leaves out what is committed", "Model", "(amount + committed u (k :: running s))", "amount"),
+    ("what is charged stays owed", "Model", "(k :: rest) (last_left s)", "(j :: rest) (last_left s)"),
+    ("memory has one token more", "Memory", "reserved (j :: running) <=? M", "reserved (j :: running) <=? M + 1"),
+    ("prompt tokens may be dearer", "Theorems", "0 <= w_p <= w_q -> 0 <= L <= M -> p", "0 <= L <= M -> p"),
+    (
+        "two who wait differ by at most U",
+        "Theorems",
+        "g s t) <= 2 * (certificate t + credit S).\n",
+        "g s t) <= certificate t + credit S.\n",
+    ),
+    (
+        "nobody falls more than 2U behind",
+        "Theorems",
+        "got f s t <= 3 * (certificate t + credit S).\n",
+        "got f s t <= 2 * (certificate t + credit S).\n",
+    ),
+)
+
+
+def coqc() -> str | None:
+    return shutil.which("coqc")
+
+
+@frozen
+class Compiled:
+    """`seconds`: file -> processor time, of those that compiled.  `stopped_in` is the first that did not, `told` what
+    coqc says."""
+
+    seconds: Mapping[str, float]
+    stopped_in: str = ""
+    told: str = ""
+
+
+@frozen
+class Found:
+    """`complaint`: what coqc says where it stops, if it does."""
+
+    theorems: tuple[Theorem, ...]
+    changes: tuple[Change, ...]
+    complaint: str
+
+
+def stated(folder: Path = FOLDER) -> Iterator[Theorem]:
+    """The theorems as the sources have them; not that they are proved."""
+    for file in FILES:
+        for role, rules, name, statement in _STATED.findall((folder / f"{file}.v").read_text(encoding="utf-8")):
+            yield Theorem(
+                name=name,
+                file=file,
+                role=role,
+                rules=tuple(rules.split(", ")),
+                statement=" ".join(statement.split()),
+                tools=("coq",),
+                expected="unknown",
+                seconds=0.0,
+            )
+
+
+def check(folder: Path = FOLDER, *, mutate: bool = True) -> Found:
+    """Compile everything, ask what each theorem rests on, and compile it once more after each change."""
+    with TemporaryDirectory() as scratch:
+        place = Path(scratch) / "sound"
+        place.mkdir()
+        for file in FILES:
+            shutil.copy(folder / f"{file}.v", place)
+        compiled = _compile(place, FILES)
+        rests = _rests_on(place, compiled)
+        theorems = tuple(_judged(theorem, compiled, rests) for theorem in stated(place))
+        changes = _changed(place) if mutate and not compiled.stopped_in else ()
+    return Found(theorems, changes, compiled.told)
+
+
+def _coqc(place: Path, file: str) -> tuple[bool, str]:
+    """Whether it compiles, and what coqc says."""
+    command = ["coqc", "-q", "-R", ".", "FairSharing", f"{file}.v"]
+    try:
+        run = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+    except subprocess.TimeoutExpired:
+        return False, f"{file}.v: no end in {_TIMEOUT_S} s"
+    return run.returncode == 0, run.stderr if run.returncode else run.stdout
+
+
+def _compile(place: Path, files: Sequence[str]) -> Compiled:
+    """One file after the other: each needs those before it."""
+    seconds: dict[str, float] = {}
+    for file in files:
+        before = times()
+        compiles, told = _coqc(place, file)
+        if not compiles:
+            return Compiled(seconds, file, told)
+        after = times()
+        seconds[file] = after.children_user + after.children_system - before.children_user - before.children_system
+    return Compiled(seconds)
+
+
+def _rests_on(place: Path, compiled: Compiled) -> dict[str, str]:
+    """Theorem -> what Coq prints of its assumptions."""
+    there = [theorem for theorem in stated(place) if theorem.file in compiled.seconds]
+    lines = [f"From FairSharing Require {file}." for file in compiled.seconds]
+    for theorem in there:
+        lines.append(f'Goal True. idtac "theorem {theorem.name}". Abort.')
+        lines.append(f"Print Assumptions {theorem.file}.{theorem.name}.")
+    (place / "Assumptions.v").write_text("\n".join(lines), encoding="utf-8")
+    _, printed = _coqc(place, "Assumptions")
+    parts = (part.partition("\n") for part in printed.split("theorem ")[1:])
+    return {name.strip(): " ".join(rests.split()) for name, _, rests in parts}
+
+
+def _judged(theorem: Theorem, compiled: Compiled, rests: Mapping[str, str]) -> Theorem:
+    if theorem.file not in compiled.seconds:
+        return evolve(theorem, expected="does not compile")
+    told = rests.get(theorem.name, "what is not known")
+    verdict = "proved" if told == _CLOSED else f"rests on {told}"
+    return evolve(theorem, expected=verdict, seconds=round(compiled.seconds[theorem.file], 2))
+
+
+def _changed(place: Path) -> tuple[Change, ...]:
+    with ThreadPoolExecutor(2) as pool:
+        return tuple(pool.map(lambda change: _refused(place, *change), _CHANGES))
+
+
+def _refused(place: Path, what: str, file: str, old: str, new: str) -> Change:
+    """What is before the changed file is compiled already."""
+    with TemporaryDirectory() as scratch:
+        copy = Path(shutil.copytree(place, Path(scratch) / "changed"))
+        source = (copy / f"{file}.v").read_text(encoding="utf-8")
+        assert source.count(old) == 1, f"{what}: {old!r} must be in {file}.v once"
+        (copy / f"{file}.v").write_text(source.replace(old, new), encoding="utf-8")
+        stopped_in = _compile(copy, FILES[FILES.index(file) :]).stopped_in
+    return Change(what=what, file=file, expected="refused" if stopped_in else "accepted", stops_in=stopped_in)
