@@ -46,7 +46,12 @@ def main(rule: str | None, second: bool, mutate: bool, in_coq: bool, as_json: bo
     wrong = manifest.differences(manifest.read() if write else expected, found) + manifest.faults(found)
     if as_json:
         examples = {trial.dropped.name: trial.example for trial in tried if trial.example}
-        document = {**asdict(found), "examples": examples, "skipped": {"coq": skipped} if skipped else {}, "wrong": wrong}
+        document = {
+            **asdict(found),
+            "examples": examples,
+            "skipped": {"coq": skipped} if skipped else {},
+            "wrong": wrong,
+        }
         click.echo(json.dumps(document, indent=1, ensure_ascii=False))
     for line in wrong:
         click.echo(f"not as expected: {line}", err=True)
@@ -111,10 +116,10 @@ def _theorems(rule: str | None, mutate: bool, skipped: str, say: Say) -> theorem
     """Those about a rule, if one is asked for: changes are of all of them together."""
     there = [theorem for theorem in theorems.stated() if rule is None or rule in theorem.rules]
     if not there:
-        return theorems.Found((), (), "")
+        return theorems.Found()
     if skipped:
         say(f"\nCoq: SKIPPED, {skipped}; {len(there)} theorems are not proved by this run")
-        return theorems.Found((), (), "")
+        return theorems.Found()
     whole = theorems.check(mutate=mutate and rule is None)
     found = evolve(whole, theorems=tuple(theorem for theorem in whole.theorems if rule in (None, *theorem.rules)))
     say(f"\n{'verdict':<10}{'file':<10}theorem in Coq")
@@ -122,10 +127,9 @@ def _theorems(rule: str | None, mutate: bool, skipped: str, say: Say) -> theorem
         say(f"{theorem.expected:<10}{theorem.file:<10}{theorem.name}: {', '.join(theorem.rules)}")
     if found.complaint:
         say(found.complaint)
-    seconds = sum({theorem.file: theorem.seconds for theorem in found.theorems}.values())
     good = sum(theorem.expected == "proved" for theorem in found.theorems)
     refused = sum(change.expected == "refused" for change in found.changes)
-    say(f"{good} of {len(found.theorems)} theorems proved, closed under the global context, in {seconds:.1f} s")
+    say(f"{good} of {len(found.theorems)} theorems proved, closed under the global context, in {found.seconds:.1f} s")
     if found.changes:
         say(f"{refused} of {len(found.changes)} changes refused")
     return found

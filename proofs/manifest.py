@@ -49,8 +49,8 @@ class Mutant:
 @frozen(kw_only=True)
 class Theorem:
     """A theorem about the algorithm that rules are made after, as its source states it.  `role`: bound (of what a rule
-    promises), constant (how large U is), condition (what goes wrong without what a rule asks), reached (a run that comes
-    to the bound).  `seconds` are those of its whole file."""
+    promises), constant (how large U is), condition (what goes wrong without what a rule asks), reached (a run that
+    comes to the bound).  `seconds` are those of its whole file."""
 
     name: str
     file: str

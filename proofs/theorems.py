@@ -76,14 +76,15 @@ class Compiled:
 class Found:
     """`complaint`: what coqc says where it stops, if it does."""
 
-    theorems: tuple[Theorem, ...]
-    changes: tuple[Change, ...]
-    complaint: str
+    theorems: tuple[Theorem, ...] = ()
+    changes: tuple[Change, ...] = ()
+    seconds: float = 0.0
+    complaint: str = ""
 
 
-def stated(folder: Path = FOLDER) -> Iterator[Theorem]:
+def stated(folder: Path = FOLDER, files: Sequence[str] = FILES) -> Iterator[Theorem]:
     """The theorems as the sources have them; not that they are proved."""
-    for file in FILES:
+    for file in files:
         for role, rules, name, statement in _STATED.findall((folder / f"{file}.v").read_text(encoding="utf-8")):
             yield Theorem(
                 name=name,
@@ -97,18 +98,19 @@ def stated(folder: Path = FOLDER) -> Iterator[Theorem]:
             )
 
 
-def check(folder: Path = FOLDER, *, mutate: bool = True) -> Found:
+def check(folder: Path = FOLDER, files: Sequence[str] = FILES, *, mutate: bool = True) -> Found:
     """Compile everything, ask what each theorem rests on, and compile it once more after each change."""
     with TemporaryDirectory() as scratch:
         place = Path(scratch) / "sound"
         place.mkdir()
-        for file in FILES:
+        for file in files:
             shutil.copy(folder / f"{file}.v", place)
-        compiled = _compile(place, FILES)
-        rests = _rests_on(place, compiled)
-        theorems = tuple(_judged(theorem, compiled, rests) for theorem in stated(place))
+        compiled = _compile(place, files)
+        there = tuple(stated(place, files))
+        rests = _rests_on(place, compiled, there)
+        theorems = tuple(_judged(theorem, compiled, rests) for theorem in there)
         changes = _changed(place) if mutate and not compiled.stopped_in else ()
-    return Found(theorems, changes, compiled.told)
+    return Found(theorems, changes, sum(compiled.seconds.values()), compiled.told)
 
 
 def _coqc(place: Path, file: str) -> tuple[bool, str]:
@@ -134,13 +136,14 @@ def _compile(place: Path, files: Sequence[str]) -> Compiled:
     return Compiled(seconds)
 
 
-def _rests_on(place: Path, compiled: Compiled) -> dict[str, str]:
+def _rests_on(place: Path, compiled: Compiled, there: Sequence[Theorem]) -> dict[str, str]:
     """Theorem -> what Coq prints of its assumptions."""
-    there = [theorem for theorem in stated(place) if theorem.file in compiled.seconds]
     lines = [f"From FairSharing Require {file}." for file in compiled.seconds]
-    for theorem in there:
-        lines.append(f'Goal True. idtac "theorem {theorem.name}". Abort.')
-        lines.append(f"Print Assumptions {theorem.file}.{theorem.name}.")
+    for theorem in (theorem for theorem in there if theorem.file in compiled.seconds):
+        lines += [
+            f'Goal True. idtac "theorem {theorem.name}". Abort.',
+            f"Print Assumptions {theorem.file}.{theorem.name}.",
+        ]
     (place / "Assumptions.v").write_text("\n".join(lines), encoding="utf-8")
     _, printed = _coqc(place, "Assumptions")
     parts = (part.partition("\n") for part in printed.split("theorem ")[1:])

@@ -9,8 +9,8 @@ from .registry import Rule
 
 
 def cards(proved: Mapping[str, str], related: Mapping[str, str]) -> list[dict[str, Any]]:
-    """All cards in catalogue order; `proved` says of a rule which proof there is (the proofs' manifest), `related` which
-    theorems are about it, but no proof of it."""
+    """All cards in catalogue order; `proved` says of a rule which proof there is (the proofs' manifest), `related`
+    which theorems are about it, but no proof of it."""
     return [card(rule, proved, related) for rule in registry.sorted_rules()]
 
 

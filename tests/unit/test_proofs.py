@@ -15,13 +15,15 @@ from attrs import evolve
 from click.testing import CliRunner
 from tests.mutants.traces import corpus
 
-from schedspec.proofs import manifest, pins, second
+from schedspec.proofs import manifest, pins, second, theorems
 from schedspec.proofs.__main__ import main
 from schedspec.proofs.manifest import Firing, Manifest
 from schedspec.proofs.mutants import conjuncts, mutate
 from schedspec.proofs.obligations import Obligation, Outcome, can_fire, obligations, prove
 from schedspec.proofs.run import by_rule, entry, firings, proof, prove_rule, worst
 from schedspec.proofs.theory import ENGINE, Theory
+from schedspec.spec.cards import cards
+from schedspec.spec.catalogue import registry as catalogue
 from schedspec.spec.compiled import World, compile_program
 from schedspec.spec.monitor import Monitor
 from schedspec.spec.printed import printed
@@ -257,6 +259,125 @@ def test_the_command_fails_when_something_is_not_as_expected(monkeypatch: pytest
 def test_the_command_refuses_what_makes_no_sense() -> None:
     assert CliRunner().invoke(main, ["--rule", "KV-99"]).exit_code == 2
     assert CliRunner().invoke(main, ["--write", "--no-cvc5"]).exit_code == 2
+
+
+# --- theorems in Coq ------------------------------------------------------------------------------------------
+
+needs_coqc = pytest.mark.skipif(theorems.coqc() is None, reason=theorems.MISSING)
+
+SUM = """From Coq Require Import ZArith Lia.
+Open Scope Z_scope.
+
+(* bound: FAIR-8 *)
+Theorem a_sum_is_positive : forall x y, 0 < x -> 0 < y -> 0 < x + y.
+Proof.
+  intros. lia.
+Qed.
+"""
+
+
+def checked(folder: Path, source: str) -> theorems.Found:
+    (folder / "Sum.v").write_text(source, encoding="utf-8")
+    return theorems.check(folder, ["Sum"], mutate=False)
+
+
+def test_the_manifest_has_the_theorems_as_they_are_stated() -> None:
+    stated = [evolve(theorem, expected="proved", seconds=0) for theorem in theorems.stated()]
+    assert [evolve(theorem, seconds=0) for theorem in MANIFEST.theorems] == stated
+    assert {rule for theorem in stated for rule in theorem.rules} <= set(catalogue.rules)
+    assert {theorem.role for theorem in stated} == {"bound", "constant", "reached", "condition"}
+
+
+def test_every_theorem_is_in_the_manifest() -> None:
+    """One without a line above it that says what it is for would not be asked what it rests on."""
+    written = {name for file in theorems.FILES for name in theorem_names(theorems.FOLDER / f"{file}.v")}
+    assert {theorem.name for theorem in MANIFEST.theorems} == written
+
+
+def theorem_names(path: Path) -> list[str]:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [line.split()[1] for line in lines if line.startswith(("Theorem", "Corollary"))]
+
+
+def test_changes_of_the_model_must_be_refused() -> None:
+    assert {change.expected for change in MANIFEST.changes} == {"refused"}
+    assert len(MANIFEST.changes) >= 10
+    assert manifest.faults(Manifest(changes=(evolve(MANIFEST.changes[0], expected="accepted"),))) != []
+
+
+@needs_coqc
+def test_the_theorems_are_as_the_manifest_says() -> None:
+    """`make proofs` tries the changes too."""
+    found = theorems.check(mutate=False)
+    assert found.complaint == ""
+    assert manifest.differences(Manifest(theorems=MANIFEST.theorems), Manifest(theorems=found.theorems)) == []
+
+
+@needs_coqc
+def test_a_theorem_is_proved(tmp_path: Path) -> None:
+    (theorem,) = checked(tmp_path, SUM).theorems
+    assert theorem.expected == "proved"
+    assert (theorem.role, theorem.rules) == ("bound", ("FAIR-8",))
+    assert theorem.statement == "forall x y, 0 < x -> 0 < y -> 0 < x + y"
+
+
+@needs_coqc
+@pytest.mark.parametrize(
+    ("old", "new", "verdict"),
+    [
+        ("lia.\nQed", "Admitted", "rests on Axioms: Sum.a_sum_is_positive"),
+        ("(* bound", "Axiom all_is_well : False.\n\n(* bound", "proved"),  # not used
+        ("intros. lia", "intros. destruct all_is_well", "does not compile"),
+        ("0 < x -> ", "", "does not compile"),
+    ],
+)
+def test_what_is_no_proof(tmp_path: Path, old: str, new: str, verdict: str) -> None:
+    found = checked(tmp_path, SUM.replace(old, new))
+    assert [theorem.expected.startswith(verdict) for theorem in found.theorems] == [True]
+    assert bool(found.complaint) == (verdict == "does not compile")
+    assert bool(manifest.faults(Manifest(theorems=found.theorems))) == (verdict != "proved")
+
+
+@needs_coqc
+def test_an_axiom_is_no_proof(tmp_path: Path) -> None:
+    source = SUM.replace("(* bound", "Axiom all_is_well : False.\n\n(* bound").replace("lia.", "destruct all_is_well.")
+    found = checked(tmp_path, source)
+    assert found.theorems[0].expected == "rests on Axioms: Sum.all_is_well : False"
+    assert len(manifest.faults(Manifest(theorems=found.theorems))) == 1
+
+
+@needs_coqc
+def test_another_statement_is_noticed(tmp_path: Path) -> None:
+    """It may be true, but it is not what the manifest says is proved."""
+    before = checked(tmp_path, SUM).theorems
+    after = checked(tmp_path, SUM.replace("0 < y", "1 < y")).theorems
+    assert after[0].expected == "proved"
+    assert len(manifest.differences(Manifest(theorems=before), Manifest(theorems=after))) == 1
+
+
+def test_without_coqc_nothing_is_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(theorems, "coqc", lambda: None)
+    run = CliRunner().invoke(main, ["--rule", "FAIR-8"])
+    assert run.exit_code == 0, run.output
+    assert "Coq: SKIPPED, coqc was not found (on Debian: apt-get install coq); " in run.output
+    assert "theorems are not proved by this run" in run.output
+    document = json.loads(CliRunner().invoke(main, ["--rule", "FAIR-8", "--json"]).output)
+    assert document["theorems"] == []
+    assert document["skipped"] == {"coq": theorems.MISSING}
+    assert CliRunner().invoke(main, ["--write"]).exit_code == 2
+
+
+def test_cards_say_what_the_theorems_are_about() -> None:
+    told = {card["id"]: card for card in cards(manifest.proved_rules(), manifest.related_theorems())}
+    assert told["FAIR-8"]["evidence"] == "proved"
+    assert told["FAIR-8"]["proved_by"] == (
+        "coq: two_clients_that_wait_all_through_differ_by_at_most_2U (Theorems.v): "
+        "of the counter algorithm; the rule judges any scheduler by its trace"
+    )
+    assert "reached: a_difference_of_2U_is_reached (Needed.v)" in told["FAIR-8"]["theorems"]
+    assert told["FAIR-5"]["evidence"] == "tested"
+    assert told["FAIR-5"]["theorems"] == "condition: without_the_lift_of_victims_no_bound_holds (Needed.v)"
+    assert told["KV-1"]["theorems"] is None
 
 
 # --- what the proofs take for granted, on runs of the reference ------------------------------------------------
