@@ -62,7 +62,7 @@ def test_an_input_dearer_than_an_output_needs_a_larger_constant() -> None:
 
 
 def test_the_dearer_input_reaches_twice_that_constant_in_service() -> None:
-    """A is a whole request ahead when the interval begins, and B another one when it ends; so nearly 2U, and over 2 · 500."""
+    """A is a whole request ahead when the interval begins, and B another one when it ends: nearly 2U, above 2 · 500."""
     settings = of_memory(100, input_weight=10, output_weight=1)
     ops = [*requests("a", [(50, 50)] * 3), *requests("b", [(50, 48), (50, 50), (50, 50)])]
     driver = run(ops, settings)
