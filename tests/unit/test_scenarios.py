@@ -1,4 +1,4 @@
-"""Directed scenarios lead where they say: the reference gets into each rule's precondition, and breaks nothing there."""
+"""Directed scenarios lead where they say: the reference meets each rule's precondition, and breaks nothing there."""
 
 import pytest
 
