@@ -95,7 +95,7 @@ def the_victim_was_served_in_the_same_step() -> _Built:
         prefix_caching=True,
     )
     ops = (submit("a", 15, 2, priority=1), *rounds(1), submit("b", 2, 2), *rounds(10))
-    return ("KV-12", "KV-14", "PRE-2"), settings, ops
+    return ("KV-12", "KV-14"), settings, ops
 
 
 def preemption_while_results_are_in_flight() -> _Built:
@@ -273,6 +273,11 @@ def _of(client: str, ids: str, prompt: int = 1, output: int = 1) -> tuple[Op, ..
     return tuple(submit(id, prompt, output, client=client) for id in ids.split())
 
 
+def _many(client: str, count: int, prompt: int = 1) -> tuple[Op, ...]:
+    """As many submissions of one client as are asked for, alike."""
+    return _of(client, " ".join(f"{client.lower()}{number}" for number in range(1, count + 1)), prompt)
+
+
 def a_client_comes_back_while_others_wait() -> _Built:
     ops = (*_of("A", "a1 a2 a3", 2, 3), *rounds(4), *_of("B", "b1 b2", 2, 2), *rounds(12))
     return ("FAIR-1", "FAIR-2", "FAIR-3"), ONE_SEAT, ops
@@ -296,20 +301,82 @@ def a_client_cancels() -> _Built:
 
 
 def two_clients_wait_for_long() -> _Built:
-    ops = (*_of("A", "a1 a2 a3 a4 a5 a6 a7"), *_of("B", "b1 b2 b3 b4 b5 b6 b7"), *rounds(14))
+    ops = (*_many("A", 7), *_many("B", 7), *rounds(14))
     return ("FAIR-8", "FAIR-9"), ONE_SEAT, ops
 
 
 def the_first_to_come_sends_more() -> _Built:
-    ops = (*_of("A", "a1 a2 a3 a4 a5"), *_of("B", "b1"), *rounds(6))
+    ops = (*_many("A", 5), *_many("B", 1), *rounds(6))
     return ("FAIR-8",), evolve(ONE_SEAT, policy="fcfs"), ops
 
 
 def one_client_sends_one_request_at_a_time() -> _Built:
-    ops = (*_of("A", "a1 a2"), *rounds(1))
-    for number in range(1, 7):
+    ops = (*_many("A", 6), *rounds(1))
+    for number in range(1, 9):
         ops += (*_of("B", f"b{number}"), *rounds(1))
-    return ("FAIR-9",), ONE_SEAT, (*ops, *rounds(2))
+    return ("FAIR-9",), ONE_SEAT, (*ops, *rounds(6))
+
+
+def a_client_was_away_while_others_waited() -> _Built:
+    ops = (*_many("A", 9), *rounds(2), *_many("B", 9), *rounds(18))
+    return ("FAIR-3", "FAIR-7"), ONE_SEAT, ops
+
+
+def the_service_of_one_client_counts_more() -> _Built:
+    settings = evolve(ONE_SEAT, prices={"A": 9})
+    return ("FAIR-10",), settings, (*_many("A", 6), *_many("B", 45), *rounds(51))
+
+
+def the_client_whose_turn_it_is_does_not_fit() -> _Built:
+    """B has most of the pool; A, whose request is the next, needs more than the rest, and B's other one does not."""
+    settings = evolve(ONE_SEAT, blocks=8, seats=3, reserve="declared")
+    ops = (*_of("B", "b1", 2, 3), STEP, *_of("A", "a1", 4, 3), *_of("B", "b2", 1, 2), *rounds(12))
+    return ("FAIR-1", "FAIR-11"), settings, ops
+
+
+def a_client_has_all_that_it_may_under_way() -> _Built:
+    """A's first request may cost more than the cap, because nothing of A runs; the next one waits for it."""
+    settings = evolve(ONE_SEAT, seats=2, client_committed_cost=6)
+    ops = (*_of("A", "a1", 4, 3), *_of("A", "a2 a3"), *rounds(8))
+    return ("FAIR-12",), settings, ops
+
+
+def more_outputs_were_predicted_than_come() -> _Built:
+    """A pays for nine outputs at the pick, and stops after four; until then B has got more than A owes."""
+    settings = evolve(ONE_SEAT, seats=2, charge_prediction=True)
+    ops = (submit("a1", 1, 9, client="A", predicted_output_tokens=9, stop_after=4), *_of("B", "b1 b2 b3 b4", 2))
+    return ("FAIR-13",), settings, (*ops, *rounds(8))
+
+
+def a_victim_computes_its_prompt_again() -> _Built:
+    settings = evolve(ONE_SEAT, blocks=5, seats=3)
+    ops = (*_of("A", "a1", 1, 4), *_of("B", "b1", 1, 4), *_of("C", "c1", 1, 4), *rounds(20))
+    return ("FAIR-5", "FAIR-14"), settings, ops
+
+
+def a_turn_takes_more_than_its_quantum() -> _Built:
+    """A's requests are much larger than B's, and both than a quantum."""
+    settings = evolve(ONE_SEAT, token_budget=16, policy="drr", quantum=1)
+    return ("FAIR-15",), settings, (*_many("A", 6, 15), *_many("B", 40), *rounds(46))
+
+
+def one_client_has_a_longer_cached_prefix() -> _Built:
+    settings = evolve(ONE_SEAT, policy="dlpm", quantum=1, prefix_caching=True)
+    ops = tuple(submit(f"a{number}", SAME[:3], 1, client="A") for number in range(1, 10))
+    return ("FAIR-16",), settings, (*ops, *_many("B", 9, 3), *rounds(18))
+
+
+def a_client_that_waits_long_is_dear() -> _Built:
+    """A has got much, and its second request sees more admissions than somebody has patience for."""
+    settings = evolve(ONE_SEAT, aging_picks=2, aging_credit=2)
+    ops = (*_of("A", "a1", 1, 3), *_of("A", "a2"), *_of("B", "b1"), *rounds(3))
+    for number in range(2, 6):
+        ops += (*_of("B", f"b{number}"), *rounds(1))
+    return ("FAIR-17",), settings, (*ops, *rounds(2))
+
+
+def a_client_floods_and_another_one_comes() -> _Built:
+    return ("FAIR-18",), ONE_SEAT, (*_many("A", 9), *rounds(1), *_many("B", 1), *rounds(9))
 
 
 _BUILDERS = (
@@ -347,4 +414,14 @@ _BUILDERS = (
     the_first_to_come_sends_more,
     one_client_sends_one_request_at_a_time,
     one_needs_a_block_and_the_other_has_its_own,
+    a_client_was_away_while_others_waited,
+    the_service_of_one_client_counts_more,
+    the_client_whose_turn_it_is_does_not_fit,
+    a_client_has_all_that_it_may_under_way,
+    more_outputs_were_predicted_than_come,
+    a_victim_computes_its_prompt_again,
+    a_turn_takes_more_than_its_quantum,
+    one_client_has_a_longer_cached_prefix,
+    a_client_that_waits_long_is_dear,
+    a_client_floods_and_another_one_comes,
 )
