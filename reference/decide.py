@@ -235,14 +235,15 @@ class Deciding:
         return None, room
 
     def replaceable(self, job: Job, room: Room) -> list[Job]:
-        """Running requests of a lower class than a job that seats or blocks are missing for: from the lowest class on,
-        in it the newest first."""
+        """Running requests of a lower class than a job that seats or blocks are missing for, which would stand behind
+        it: from the lowest class on, in it the newest first."""
         if not self.has_classes() or self.waits_for_budget(job, room):
             return []
         if not self.caps_allow(job, room, anything_runs=bool(room.staying or room.entering)):
             return []
-        class_of = CLASSES[self.state.settings.policy](self.state.settings)
-        lower = [other for other in room.staying if class_of(job) < class_of(other)]
+        queue, class_of = self.state.queue, CLASSES[self.state.settings.policy](self.state.settings)
+        assert isinstance(queue, OneQueue)
+        lower = [o for o in room.staying if class_of(job) < class_of(o) and queue.may_replace(job, o)]
         return sorted(lower, key=lambda other: (class_of(other), other.admission), reverse=True)
 
     def waits_for_budget(self, job: Job, room: Room) -> bool:
