@@ -11,6 +11,7 @@ from .classes import CLASSES, has_classes
 from .job import Job
 from .peak import Course, peak_blocks
 from .selection import OneQueue
+from .selection.one_queue import by_priority
 from .state import Admission, Decision, State
 
 
@@ -98,9 +99,12 @@ class Deciding:
         return {block for block, count in leaving.items() if count == self.state.pool.refs[block]}
 
     def next_victim(self, jobs: list[Job]) -> Job:
-        """The most recently admitted, or the one of lowest priority and among those the most recently admitted."""
-        if self.state.settings.victim == "lowest_priority":
-            return max(jobs, key=lambda job: (job.request.priority, job.admission))
+        """The most recently admitted, or the one of lowest priority and among those the most recently admitted.  Where
+        others may take the place of a lower class it is the lowest class: else each would evict the other for ever."""
+        settings = self.state.settings
+        if settings.victim == "lowest_priority":
+            class_of = CLASSES[settings.policy](settings) if self.has_classes() else by_priority
+            return max(jobs, key=lambda job: (class_of(job), job.admission))
         return jobs[-1]
 
     # --- admissions --------------------------------------------------------------------------------------
