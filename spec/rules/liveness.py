@@ -3,7 +3,7 @@
 import heapq
 from typing import TYPE_CHECKING
 
-from ..caps import adapters_changed_hands, held_by_cap, held_by_tokens, usable_adapters
+from ..caps import held_by_cap, held_by_tokens, usable_adapters
 from ..queueing import CHANGING, PLACES, mlfq_level
 from ..relation import registry
 from ..vocabulary import blocks_for
@@ -348,7 +348,7 @@ class OvertakenSoOften(TraceRule):
     def on_admit(self, m: "Monitor", track: "Track") -> None:
         """Who began to wait first was overtaken most often."""
         oldest = m.spells.oldest(usable_adapters(m), m.strays() | {track})
-        if oldest is None or adapters_changed_hands(m):
+        if oldest is None:
             return
         m.count("LIVE-3")
         times, most = m.spells.overtaken(oldest), m.capabilities.constant("max_overtaken")
