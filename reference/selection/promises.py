@@ -31,6 +31,9 @@ def constants_of_sharing(settings: Settings) -> dict[str, int]:
 
 
 def _of_lanes(settings: Settings) -> set[str]:
+    """Nothing, where others go past the first of a lane that does not fit."""
+    if settings.at_blocked_head == "skip":
+        return set()
     claims = {"shares", "burst"}
     if all(lane.maximum_percent == 100 for lane in settings.lanes):
         claims.add("borrowing")

@@ -179,6 +179,7 @@ class AReturnIsBounded(OfLanes):
     def __init__(self) -> None:
         super().__init__()
         self.returns: dict[str, Return] = {}
+        self.firsts: list[Track] = []
 
     def on_accept(self, m: "Monitor", track: "Track") -> None:
         self.waiting.changed = True
@@ -226,13 +227,18 @@ class AReturnIsBounded(OfLanes):
             m.fail("LANE-3", "waits", says, lane=lane, served=served, got=race.other, bound=bound)
             race.other = 0
 
+    def on_admit(self, m: "Monitor", track: "Track") -> None:
+        """What is charged later in the same step is after its admission."""
+        self.waiting.changed = True
+        back = self.returns.get(track.lane)
+        if back is not None and not back.admitted:
+            back.admitted = True
+            self.firsts.append(track)
+
     def on_step(self, m: "Monitor", view: "StepView") -> None:
         """Who is preempted for the first request of a lane that came back."""
-        for track in view.admitted:
-            back = self.returns.get(track.lane)
-            if back is None or back.admitted:
-                continue
-            back.admitted = True
+        firsts, self.firsts = self.firsts, []
+        for track in firsts:
             m.count("LANE-3")
             victims = [victim.track.id for victim in view.victims if victim.requester == track.id]
             if victims and not m.claims("class_preemption"):

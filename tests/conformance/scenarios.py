@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from attrs import evolve, frozen
 
-from schedspec.spec.vocabulary import Settings
+from schedspec.spec.vocabulary import Lane, Settings
 
 from .script import COMPLETE, STEP, Op, Script, cancel, rounds, submit
 
@@ -379,6 +379,107 @@ def a_client_floods_and_another_one_comes() -> _Built:
     return ("FAIR-18",), ONE_SEAT, (*_many("A", 9), *rounds(1), *_many("B", 1), *rounds(9))
 
 
+# --- lanes, classes, adapters, and prefill beside decode -----------------------------------------------------
+
+
+LANES = (Lane(name="a", share_percent=60), Lane(name="b", share_percent=20))
+ONE_AT_A_TIME = Settings(blocks=64, block_size=1, seats=1, token_budget=16, policy="lanes", lanes=LANES)
+ALL_AT_ONCE = Settings(blocks=64, block_size=16, seats=32, token_budget=1_024, policy="lanes", lanes=LANES)
+
+
+def _in(lane: str, ids: str, prompt: int = 1, output: int = 1) -> tuple[Op, ...]:
+    """Submissions to one lane, alike."""
+    return tuple(submit(id, prompt, output, lane=lane) for id in ids.split())
+
+
+def a_lane_comes_under_its_declared_load() -> _Built:
+    lanes = (LANES[0], evolve(LANES[1], objective_steps=2, load_tokens=4))
+    ops = (*_in("a", "a1 a2 a3"), *_in("b", "b1"), *rounds(5))
+    return ("LANE-6",), evolve(ONE_AT_A_TIME, lanes=lanes), ops
+
+
+def two_lanes_wait_for_long() -> _Built:
+    ops = (*_in("b", "b1 b2 b3 b4", 30), *_in("a", "a1 a2 a3 a4 a5 a6 a7 a8 a9", 30), *rounds(2))
+    return ("LANE-1",), ALL_AT_ONCE, ops
+
+
+def one_lane_waits_alone() -> _Built:
+    ops = (*_in("b", "b1 b2 b3 b4 b5"), *rounds(4))
+    return ("LANE-2",), evolve(ONE_AT_A_TIME, seats=8, blocks=4), ops
+
+
+def a_lane_has_a_maximum() -> _Built:
+    """One of two that wait has a fifth of ten blocks at most, and eight idle."""
+    slices = tuple(evolve(lane, maximum_percent=lane.share_percent) for lane in LANES)
+    return ("LANE-2",), evolve(ONE_AT_A_TIME, seats=8, blocks=10, lanes=slices), (*_in("b", "b1 b2 b3 b4"), *rounds(4))
+
+
+def a_lane_comes_back() -> _Built:
+    ops = (*_in("b", "b1 b2 b3", 30), *rounds(1), *_in("b", "b4", 10), *_in("a", "a1 a2 a3 a4 a5 a6 a7 a8", 30))
+    return ("LANE-3",), ALL_AT_ONCE, (*ops, *rounds(2))
+
+
+def a_lane_waits_until_it_is_aged() -> _Built:
+    settings = evolve(ONE_AT_A_TIME, seats=2, token_budget=32, aging_picks=2, aging_credit=3)
+    ops = (*_in("a", "a1 a2 a3 a4", 10), *rounds(1), *_in("b", "b1", 10), *rounds(4))
+    return ("LANE-5",), settings, ops
+
+
+def the_least_urgent_is_overtaken() -> _Built:
+    settings = Settings(blocks=64, block_size=1, seats=1, token_budget=16, policy="priority", max_overtaken=2)
+    ops = (submit("a", 1, 1), *rounds(1), submit("low", 1, 1, priority=1))
+    return ("LIVE-3",), settings, (*ops, *(submit(f"high{n}", 1, 1) for n in range(1, 5)), *rounds(6))
+
+
+def an_adapter_is_in_use() -> _Built:
+    """The last one leaves too few blocks to all but itself."""
+    settings = Settings(blocks=7, block_size=1, seats=4, token_budget=16, adapter_slots=1)
+    ops = (submit("p", 1, 6, adapter="p"), *rounds(1), submit("q", 1, 2, adapter="q"), submit("plain", 1, 2))
+    ops = (*ops, submit("p2", 1, 2, adapter="p"), submit("big", 5, 1), *rounds(12))
+    return ("LIVE-7",), settings, ops
+
+
+def somebody_of_a_better_class_comes() -> _Built:
+    settings = Settings(
+        blocks=6,
+        block_size=1,
+        seats=2,
+        token_budget=16,
+        policy="priority",
+        preempt_lower_class=True,
+        victim="lowest_priority",
+    )
+    ops = (
+        submit("x", 1, 6, priority=2),
+        submit("y", 1, 6, priority=1),
+        *rounds(1),
+        submit("urgent", 1, 2),
+        *rounds(12),
+    )
+    return ("LIVE-10", "PRE-4"), settings, ops
+
+
+def a_prompt_comes_beside_a_stream() -> _Built:
+    settings = Settings(blocks=64, block_size=1, seats=4, token_budget=4, chunk_tokens=1)
+    return ("STEP-9", "STEP-10"), settings, (submit("stream", 1, 9), *rounds(1), submit("long", 16, 1), *rounds(16))
+
+
+def a_prompt_would_take_the_whole_budget() -> _Built:
+    """With no limit on chunks it may; a budget that has no chunk for every seat promises nothing to decodes."""
+    settings = Settings(blocks=64, block_size=1, seats=4, token_budget=4)
+    return ("STEP-9", "STEP-10"), settings, (submit("stream", 1, 9), *rounds(1), submit("long", 16, 1), *rounds(9))
+
+
+def a_short_prompt_stands_behind_a_long_one() -> _Built:
+    settings = Settings(blocks=64, block_size=1, seats=4, token_budget=4, chunk_tokens=2)
+    return ("STEP-12",), settings, (submit("long", 9, 1), submit("short", 2, 1), *rounds(6))
+
+
+def one_prompt_at_a_time() -> _Built:
+    settings = Settings(blocks=64, block_size=1, seats=4, token_budget=16, prefilling_requests=1)
+    return ("STEP-15",), settings, (submit("a", 2, 3), submit("b", 2, 3), *rounds(6))
+
+
 _BUILDERS = (
     one_request_from_door_to_end,
     prompt_in_chunks,
@@ -424,4 +525,17 @@ _BUILDERS = (
     one_client_has_a_longer_cached_prefix,
     a_client_that_waits_long_is_dear,
     a_client_floods_and_another_one_comes,
+    a_lane_comes_under_its_declared_load,
+    two_lanes_wait_for_long,
+    one_lane_waits_alone,
+    a_lane_has_a_maximum,
+    a_lane_comes_back,
+    a_lane_waits_until_it_is_aged,
+    the_least_urgent_is_overtaken,
+    an_adapter_is_in_use,
+    somebody_of_a_better_class_comes,
+    a_prompt_comes_beside_a_stream,
+    a_prompt_would_take_the_whole_budget,
+    a_short_prompt_stands_behind_a_long_one,
+    one_prompt_at_a_time,
 )
