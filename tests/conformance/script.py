@@ -56,16 +56,24 @@ def with_setting(settings: Settings, name: str, value: object) -> Settings:
     return evolve(settings, **changes)
 
 
+class Contradiction(ValueError):
+    """A world that was drawn does not go with the settings that every run has."""
+
+
 def with_settings(settings: Settings, changes: Mapping[str, object]) -> Settings:
     """The same settings but for these; of the others what contradicts them is given up, a policy and its own ones.
-    Raises ValueError if they contradict each other."""
+    Raises Contradiction if they make no sense together."""
     several: dict[str, Any] = dict(changes)
-    if "policy" in changes:
+    if changes.get("policy", settings.policy) != settings.policy:
         settings = with_setting(settings, "policy", changes["policy"])
     try:
         return evolve(settings, **several)
     except ValueError:
-        return evolve(with_setting(settings, "policy", Settings().policy), **several)
+        plain = with_setting(settings, "policy", changes.get("policy", Settings().policy))
+    try:
+        return evolve(plain, **several)
+    except ValueError as error:
+        raise Contradiction(str(error)) from None
 
 
 def read_setting(text: str) -> tuple[str, object]:
