@@ -55,7 +55,7 @@ assert rules  # importing them fills the registry
 MOST_VIOLATIONS = 1_000
 """The latest are kept: a SHOULD may break at every step of a long trace."""
 
-NEED_A_LEDGER = ("vtc", "fair_share", "drr", "dlpm", "committed_cap")
+NEED_A_LEDGER = ("vtc", "fair_share", "drr", "dlpm", "lcf", "round_robin", "committed_cap")
 """Claims that are judged by what each client has got."""
 
 _HOOKS = [name for name in vars(TraceRule) if name.startswith("on_")]

@@ -14,7 +14,7 @@ from ..scheduler import Scheduler, claims_of
 from ..selection import ClientQueues, Sharing, Vtc, shared_by_clients
 from ..selection.bill import Bill
 from ..selection.race import Member, Rank
-from ..selection.sharing import Dlpm, Drr, Members, SharedQueue
+from ..selection.sharing import Dlpm, Drr, Members, RoundRobin, SharedQueue
 from .base import fault
 
 
@@ -257,6 +257,36 @@ class AgesWithoutLimit(Scheduler):
         super().__init__(settings, seed, record=record)
         if settings.policy == "vtc":
             shared(self).credit = 1 << 40
+
+
+class MostIsNext(Sharing):
+    def rank(self, member: Member, counter: int) -> Rank:
+        return -counter, 0
+
+
+@fault("FAIR-19")
+class TurnsTheComparisonRound(Scheduler):
+    """Who got most is next."""
+
+    def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
+        super().__init__(settings, seed, record=record)
+        if settings.policy == "lcf":
+            shared(self).sharing = MostIsNext()
+
+
+class KeepsItsTurn(RoundRobin):
+    def picked(self, queues: Members, member: Member) -> None:
+        """The turn ends when nobody of it waits."""
+
+
+@fault("FAIR-20")
+class ServesAQueueUntilItIsEmpty(Scheduler):
+    """A client's turn lasts as long as it has somebody waiting."""
+
+    def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
+        super().__init__(settings, seed, record=record)
+        if settings.policy == "round_robin":
+            shared(self).sharing = KeepsItsTurn()
 
 
 class OneAfterTheOther(Vtc):

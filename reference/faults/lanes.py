@@ -4,12 +4,13 @@ from typing import ClassVar
 
 from ...spec.vocabulary import Receipt, Request, Settings
 from ..caps import Caps
+from ..job import Job
 from ..scheduler import Scheduler
 from ..selection.bill import Bill
 from ..selection.lanes import ByShare, LaneQueues
 from ..selection.patience import Patience
 from ..selection.race import Member, Rank
-from ..selection.sharing import Members, SharedQueue
+from ..selection.sharing import ClientQueues, Members, SharedQueue, Vtc
 from .base import Claims, fault
 
 
@@ -85,3 +86,23 @@ class PromisesAnObjective(Claims, ServesAStrictly):
     """Strict priority that promises no shares, and an objective to everybody all the same."""
 
     less: ClassVar[frozenset[str]] = frozenset({"lanes", "shares", "burst"})
+
+
+class AsksTooEarly(Caps):
+    def client_may(self, job: Job) -> bool:
+        """Whoever has not exceeded its seats may have one more."""
+        usage = self.clients.get(job.request.client)
+        return usage is None or usage.seats <= self.settings.client_seats or super().client_may(job)
+
+
+@fault("LANE-7")
+class ExceedsItsSeats(Scheduler):
+    """A client is held when it has more than its seats, not when it has them."""
+
+    def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
+        super().__init__(settings, seed, record=record)
+        if settings.policy == "vtc":
+            bill = Bill.of(settings)
+            caps = AsksTooEarly(settings, bill.due)
+            clients = ClientQueues(Vtc(), caps, Patience(settings.aging_picks), settings.aging_credit)
+            self.state.queue = SharedQueue(bill, caps, clients)

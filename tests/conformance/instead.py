@@ -351,6 +351,18 @@ INSTEAD: Mapping[tuple[str, str], str] = {
         "FAIR-18",
         "a newcomer is admitted before the others have got more than 2U each",
     ): "{request} is admitted before the others have got more than {bound}",
+    (
+        "FAIR-19",
+        "the client picked has got the least service of all clients with waiting work",
+    ): "a request of {passed} is admitted: it has got {least}, and {picked} has got {got}",
+    (
+        "FAIR-20",
+        "no client is picked twice while another one waits that is not picked",
+    ): "a request of {passed} is admitted, which has waited since before {picked} was picked the last time",
+    (
+        "LANE-7",
+        "what runs stays within the declared caps",
+    ): "the request waits until less is running: with it there are {value}, and the cap is {cap}",
     # ADMIT, OBS
     (
         "ADMIT-1",

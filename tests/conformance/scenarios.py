@@ -480,6 +480,21 @@ def one_prompt_at_a_time() -> _Built:
     return ("STEP-15",), settings, (submit("a", 2, 3), submit("b", 2, 3), *rounds(6))
 
 
+def who_got_least_waits() -> _Built:
+    ops = (*_of("A", "a1 a2 a3"), *rounds(1), *_of("B", "b1 b2"), *rounds(6))
+    return ("FAIR-19",), evolve(ONE_SEAT, policy="lcf"), ops
+
+
+def two_clients_take_turns() -> _Built:
+    ops = (*_of("A", "a1 a2 a3"), *_of("B", "b1 b2"), *rounds(6))
+    return ("FAIR-20",), evolve(ONE_SEAT, policy="round_robin"), ops
+
+
+def a_client_has_its_seats() -> _Built:
+    ops = (*_of("A", "a1 a2 a3", 1, 2), *_of("B", "b1", 1, 2), *rounds(6))
+    return ("LANE-7",), evolve(ONE_SEAT, seats=4, client_seats=1), ops
+
+
 _BUILDERS = (
     one_request_from_door_to_end,
     prompt_in_chunks,
@@ -538,4 +553,7 @@ _BUILDERS = (
     a_prompt_would_take_the_whole_budget,
     a_short_prompt_stands_behind_a_long_one,
     one_prompt_at_a_time,
+    who_got_least_waits,
+    two_clients_take_turns,
+    a_client_has_its_seats,
 )
