@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from attrs import asdict, evolve, field, frozen
 
-from schedspec.spec.protocol import read_request, read_settings
+from schedspec.spec.protocol import read_request, read_setting_value, read_settings
 from schedspec.spec.vocabulary import NS_PER_S, WEIGHTS, Request, Settings, strays
 from schedspec.spec.vocabulary import to_json as as_plain
 
@@ -102,7 +102,7 @@ def _read_json(name: str, value: str) -> object:
         plain = json.loads(value)
     except ValueError as error:
         raise ValueError(f"setting {name} is {value!r}, but must be JSON: {error}") from None
-    return getattr(read_settings({"policy": "lanes", name: plain}, "setting"), name)
+    return read_setting_value(name, plain)
 
 
 STEP = Op("step")
