@@ -303,7 +303,7 @@ class Monitor:
         track.place = self.place_of(track)
         self.lines.enter(track)
         self.residents.leave(track)
-        if self.claims("bounded_overtaking"):
+        if self.claims("bounded_overtaking") or self.claims("aged_sharing"):
             self.spells.begin(track)
         if self.keeps_lanes:
             self.lane_ledger.enter(track)

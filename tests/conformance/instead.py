@@ -348,6 +348,10 @@ INSTEAD: Mapping[tuple[str, str], str] = {
         "the client picked is at most the aging credit above the least counter",
     ): "a request of {passed} is admitted: its counter is {least}, and that of {picked} may be {credit} above it",
     (
+        "FAIR-17",
+        "who is preferred has seen aging_picks admissions while it waited",
+    ): "a client with the least counter of {least} is picked: nobody of {picked} has waited long enough",
+    (
         "FAIR-18",
         "a newcomer is admitted before the others have got more than 2U each",
     ): "{request} is admitted before the others have got more than {bound}",

@@ -12,6 +12,8 @@ from schedspec.conformance.driver import Driver, all_but
 from schedspec.conformance.script import STEP, Op, rounds, submit
 from schedspec.reference import make
 from schedspec.reference.faults import factory
+from schedspec.reference.scheduler import Scheduler
+from schedspec.reference.selection import SharedQueue
 from schedspec.spec.catalogue import registry
 from schedspec.spec.ledger import Lowest
 from schedspec.spec.monitor import Monitor
@@ -153,6 +155,25 @@ def test_counters_come_u_apart_and_service_nearly_2u() -> None:
     assert certificate == 201
     assert the_largest(driver, waits="b", served="a")[0] == certificate
     assert the_largest(driver, waits="a", served="b")[1] >= 0.99 * 2 * certificate
+
+
+class AgesTwiceAsFast(Scheduler):
+    """Counts admissions twice."""
+
+    def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
+        super().__init__(settings, seed, record=record)
+        assert isinstance(self.state.queue, SharedQueue)
+        self.state.queue.members.patience.picks //= 2
+
+
+def test_who_is_preferred_has_waited_as_long_as_was_declared() -> None:
+    settings = evolve(ONE_SEAT, aging_picks=4, aging_credit=20)
+    ops = [*of("a", ("a1", 1, 9), ("a2", 1, 1)), *many("b", 8)]
+    clean = run(ops, settings, only="FAIR-17")
+    assert not clean.broken
+    assert clean.monitor.exercised()["FAIR-17"]
+    (violation,) = run(ops, settings, AgesTwiceAsFast, "FAIR-17").broken
+    assert violation.conjunct == "FAIR-17.young"
 
 
 # --- caps --------------------------------------------------------------------------------------------------
