@@ -157,22 +157,24 @@ def test_counters_come_u_apart_and_service_nearly_2u() -> None:
     assert the_largest(driver, waits="a", served="b")[1] >= 0.99 * 2 * certificate
 
 
-class AgesTwiceAsFast(Scheduler):
-    """Counts admissions twice."""
+class AgesTooEarly(Scheduler):
+    """Counts its own admission too."""
 
     def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
         super().__init__(settings, seed, record=record)
         assert isinstance(self.state.queue, SharedQueue)
-        self.state.queue.members.patience.picks //= 2
+        self.state.queue.members.patience.picks -= 1
 
 
 def test_who_is_preferred_has_waited_as_long_as_was_declared() -> None:
     settings = evolve(ONE_SEAT, aging_picks=4, aging_credit=20)
-    ops = [*of("a", ("a1", 1, 9), ("a2", 1, 1)), *many("b", 8)]
+    bs = many("b", 9)
+    later = (part for op in bs[2:] for part in (op, *rounds(1)))
+    ops = [*of("a", ("a1", 1, 9), ("a2", 1, 1)), *bs[:2], *rounds(9), *later]
     clean = run(ops, settings, only="FAIR-17")
     assert not clean.broken
     assert clean.monitor.exercised()["FAIR-17"]
-    (violation,) = run(ops, settings, AgesTwiceAsFast, "FAIR-17").broken
+    (violation,) = run(ops, settings, AgesTooEarly, "FAIR-17").broken
     assert violation.conjunct == "FAIR-17.young"
 
 
