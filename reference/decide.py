@@ -11,6 +11,7 @@ from .classes import CLASSES, has_classes
 from .job import Job
 from .peak import Course, peak_blocks
 from .selection import OneQueue
+from .selection.one_queue import by_priority
 from .state import Admission, Decision, State
 
 
@@ -98,9 +99,12 @@ class Deciding:
         return {block for block, count in leaving.items() if count == self.state.pool.refs[block]}
 
     def next_victim(self, jobs: list[Job]) -> Job:
-        """The most recently admitted, or the one of lowest priority and among those the most recently admitted."""
-        if self.state.settings.victim == "lowest_priority":
-            return max(jobs, key=lambda job: (job.request.priority, job.admission))
+        """The most recently admitted, or the one of lowest priority and among those the most recently admitted.  Where
+        others may take the place of a lower class it is the lowest class: else each would evict the other for ever."""
+        settings = self.state.settings
+        if settings.victim == "lowest_priority":
+            class_of = CLASSES[settings.policy](settings) if self.has_classes() else by_priority
+            return max(jobs, key=lambda job: (class_of(job), job.admission))
         return jobs[-1]
 
     # --- admissions --------------------------------------------------------------------------------------
@@ -235,14 +239,15 @@ class Deciding:
         return None, room
 
     def replaceable(self, job: Job, room: Room) -> list[Job]:
-        """Running requests of a lower class than a job that seats or blocks are missing for: from the lowest class on,
-        in it the newest first."""
+        """Running requests of a lower class than a job that seats or blocks are missing for, which would stand behind
+        it: from the lowest class on, in it the newest first."""
         if not self.has_classes() or self.waits_for_budget(job, room):
             return []
         if not self.caps_allow(job, room, anything_runs=bool(room.staying or room.entering)):
             return []
-        class_of = CLASSES[self.state.settings.policy](self.state.settings)
-        lower = [other for other in room.staying if class_of(job) < class_of(other)]
+        queue, class_of = self.state.queue, CLASSES[self.state.settings.policy](self.state.settings)
+        assert isinstance(queue, OneQueue)
+        lower = [o for o in room.staying if class_of(job) < class_of(o) and queue.may_replace(job, o)]
         return sorted(lower, key=lambda other: (class_of(other), other.admission), reverse=True)
 
     def waits_for_budget(self, job: Job, room: Room) -> bool:

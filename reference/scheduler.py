@@ -324,11 +324,13 @@ def claims_of(settings: Settings) -> frozenset[str]:
 
 
 def _of_victims(settings: Settings) -> set[str]:
-    """Who takes the place of a lower class does not ask who is newest; nor, if the class is a level, for priorities.
-    Who is first, and may take it, is declared unless somebody who waited long is, of whom nothing is promised."""
+    """Who takes the place of a lower class does not ask who is newest; nor for priorities alone, where the class does
+    not come first in the order, or somebody who waited long keeps its place.  Who is first, and may take it, is
+    declared unless somebody who waited long is, of whom nothing is promised."""
     if not has_classes(settings):
         return {"lowest_priority" if settings.victim == "lowest_priority" else "newest_first"}
-    claims = {"lowest_priority"} if settings.victim == "lowest_priority" and settings.policy != "mlfq" else set()
+    by_priority = settings.policy == "priority" and not settings.max_overtaken
+    claims = {"lowest_priority"} if settings.victim == "lowest_priority" and by_priority else set()
     is_declared = not settings.max_overtaken or settings.at_blocked_head == "break"
     return claims | {"class_preemption"} if is_declared else claims
 

@@ -68,14 +68,15 @@ def _add(counts: Counter[str], name: str, count: int) -> None:
 
 
 def usable_adapters(m: "Monitor") -> Collection[str | None] | None:
-    """Adapters that a request may need and still enter: those in use, and none; None says all, for a slot is free."""
-    slots, used = m.settings.adapter_slots, m.residents.adapters
-    return {None, *used} if slots and len(used) >= slots else None
-
-
-def adapters_changed_hands(m: "Monitor") -> bool:
-    """Somebody has made place in this step for a better class: who lacked an adapter before is not known any more."""
-    return bool(m.settings.adapter_slots and m.settings.preempt_lower_class and m.view is not None and m.view.victims)
+    """Adapters that a request may need and still enter: those in use, and none; None says all, for a slot is free.
+    Those of this step's victims count as in use: whether their slots are free within the step is not known."""
+    slots = m.settings.adapter_slots
+    if not slots:
+        return None
+    used = set(m.residents.adapters)
+    if m.view is not None:
+        used.update(victim.track.adapter for victim in m.view.victims if victim.track.adapter is not None)
+    return {None, *used} if len(used) >= slots else None
 
 
 def lacks_adapter(m: "Monitor", track: "Track") -> bool:

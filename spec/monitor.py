@@ -55,7 +55,7 @@ assert rules  # importing them fills the registry
 MOST_VIOLATIONS = 1_000
 """The latest are kept: a SHOULD may break at every step of a long trace."""
 
-NEED_A_LEDGER = ("vtc", "fair_share", "drr", "dlpm", "committed_cap")
+NEED_A_LEDGER = ("vtc", "fair_share", "drr", "dlpm", "lcf", "round_robin", "committed_cap")
 """Claims that are judged by what each client has got."""
 
 _HOOKS = [name for name in vars(TraceRule) if name.startswith("on_")]
@@ -303,7 +303,7 @@ class Monitor:
         track.place = self.place_of(track)
         self.lines.enter(track)
         self.residents.leave(track)
-        if self.claims("bounded_overtaking"):
+        if self.claims("bounded_overtaking") or self.claims("aged_sharing"):
             self.spells.begin(track)
         if self.keeps_lanes:
             self.lane_ledger.enter(track)

@@ -601,6 +601,11 @@ def read_settings(given: Any, method: str = "configure") -> Settings:
         raise ProtocolError(method, "settings", given, problem) from error
 
 
+def read_setting_value(name: str, given: Any, method: str = "setting") -> Any:
+    """One setting by its type; what it has to do with others is seen when all are there."""
+    return _SETTINGS[name](method, name, given)
+
+
 def read_now_ns(given: Any, method: str) -> int:
     now_ns: int = _natural(method, "now_ns", given)
     return now_ns

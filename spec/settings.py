@@ -29,6 +29,9 @@ Policy = Literal[
 
 NO_LIMIT_TOKENS = 1_048_576
 
+MOST, MOST_BLOCKS = 1 << 48, 1 << 28
+"""No setting is larger: what is has a digit too many."""
+
 SJF_ARRIVALS = AGING_ARRIVALS = 8
 """So many later arrivals weigh as much as a token of expected output, or a class of priority: what bounds the wait of
 the long and of the last."""
@@ -171,8 +174,7 @@ class Settings:
         if self.policy == "lanes" and self.lanes == ():
             object.__setattr__(self, "lanes", HYBRID)
         faults = [*_too_small(self, _LEAST), *_not_among(self, _ALLOWED), *_of_prices(self), *_of_lanes(self)]
-        if all(_is_int(getattr(self, name)) for name in _LEAST):
-            faults += _contradictions(self)
+        faults += _contradictions(self)
         if faults:
             raise ValueError("settings: " + "; ".join(faults))
         _warn_of_equal_promises(self.lanes)
@@ -257,6 +259,8 @@ def _too_small(of: object, least: Mapping[str, int], prefix: str = "") -> Iterat
         value = getattr(of, name)
         if not _is_int(value) or value < bound:
             yield f"{prefix}{name} is {value!r}, but must be an integer of at least {bound}"
+        elif value > (most := MOST_BLOCKS if name == "blocks" else MOST):
+            yield f"{prefix}{name} is {value}, but must be at most {most}"
 
 
 def _not_among(of: object, known: Mapping[str, tuple[object, ...]], prefix: str = "") -> Iterator[str]:
@@ -280,7 +284,7 @@ def _of_prices(s: Settings) -> Iterator[str]:
 
 
 def _twice(setting: str, what: str, names: Iterable[str]) -> Iterator[str]:
-    for name, count in Counter(names).items():
+    for name, count in Counter(name for name in names if isinstance(name, str)).items():
         if count > 1:
             yield f"{setting} has {what} {name!r} {count} times"
 
@@ -315,7 +319,7 @@ def _of_lane(lane: Lane) -> Iterator[str]:
     yield from _too_small(lane, _LEAST_OF_A_LANE, of)
     yield from _not_among(lane, _ALLOWED_OF_A_LANE, of)
     share, maximum = lane.share_percent, lane.maximum_percent
-    if _is_int(share) and _is_int(maximum) and not share <= maximum <= 100:
+    if _is_int(share) and _is_int(maximum) and share <= 100 and not share <= maximum <= 100:
         yield f"{of}maximum_percent is {maximum}, but must be between its share_percent of {share} and 100"
     if bool(lane.objective_steps) != bool(lane.load_tokens):
         yield (
@@ -325,34 +329,43 @@ def _of_lane(lane: Lane) -> Iterator[str]:
 
 
 def _contradictions(s: Settings) -> Iterator[str]:
-    """Values that are right, each by itself."""
-    if s.watermark_blocks >= s.blocks:
+    """Values that are right, each by itself; what is wrong by itself contradicts nothing."""
+    if _are_right(s, "watermark_blocks", "blocks") and s.watermark_blocks >= s.blocks:
         yield (
             f"watermark_blocks is {s.watermark_blocks}, but the pool has {s.blocks} blocks:"
             " a second request could never be admitted"
         )
-    if s.lanes and s.policy != "lanes":
-        yield f"lanes are given, but policy is {s.policy!r}: write policy='lanes'"
-    if not s.request_weight + s.input_weight + s.output_weight + s.product_weight + s.square_weight:
+    if _are_right(s, *WEIGHTS) and not any(getattr(s, weight) for weight in WEIGHTS):
         yield "all weights are 0: no service would ever count"
-    if bool(s.aging_picks) != bool(s.aging_credit):
+    if _are_right(s, "aging_picks", "aging_credit") and bool(s.aging_picks) != bool(s.aging_credit):
         yield (
             f"aging_picks is {s.aging_picks} and aging_credit {s.aging_credit}: whoever is preferred is preferred by"
             " something, give both or none"
         )
+    if s.policy in _ALLOWED["policy"]:
+        yield from _of_another_policy(s)
+    if _are_right(s, "client_resident_tokens", "resident_tokens") and 0 < s.resident_tokens < s.client_resident_tokens:
+        yield (
+            f"client_resident_tokens is {s.client_resident_tokens}, but resident_tokens allows all clients together"
+            f" {s.resident_tokens}"
+        )
+    if _are_right(s, "client_seats", "seats") and s.client_seats > s.seats:
+        yield f"client_seats is {s.client_seats}, but there are {s.seats} seats in all"
+
+
+def _are_right(s: Settings, *names: str) -> bool:
+    return all(_is_int(value := getattr(s, name)) and value >= _LEAST[name] for name in names)
+
+
+def _of_another_policy(s: Settings) -> Iterator[str]:
+    if s.lanes and s.policy != "lanes":
+        yield f"lanes are given, but policy is {s.policy!r}: write policy='lanes'"
     for names, policies, have in _ONLY_OF:
         for name in names:
             if getattr(s, name) and s.policy not in policies:
                 yield f"{name} is given, but policy {s.policy!r} has no {have}: {', '.join(policies)} have"
     if s.max_overtaken and s.policy in OF_CLIENTS:
         yield f"max_overtaken is given, but policy {s.policy!r} has a queue per client: use aging_picks"
-    if s.client_resident_tokens and 0 < s.resident_tokens < s.client_resident_tokens:
-        yield (
-            f"client_resident_tokens is {s.client_resident_tokens}, but resident_tokens allows all clients together"
-            f" {s.resident_tokens}"
-        )
-    if s.client_seats > s.seats:
-        yield f"client_seats is {s.client_seats}, but there are {s.seats} seats in all"
 
 
 def strays(policy: str) -> dict[str, object]:

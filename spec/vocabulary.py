@@ -152,6 +152,7 @@ CLAIMS: Mapping[str, str] = {
     "committed_cap": "what the running requests of a client may still be charged is bounded at each pick",
     "aged_sharing": "whoever waits long may be preferred, by at most aging_credit",
     "shares": "a lane in which somebody waits gets its share of service, up to a constant",
+    "caps": "client_seats, client_resident_tokens, resident_tokens and the maxima of lanes hold",
     "borrowing": "what a lane leaves unused goes to the others",
     "burst": "a lane that comes back is served at once, and ahead of the others by at most its burst",
     "objective": "a lane keeps its objective under its declared load",

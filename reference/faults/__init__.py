@@ -5,13 +5,13 @@ show that a rule can fail, that the search finds it, and what else breaks with i
 """
 
 from ...spec.vocabulary import SubjectFactory
-from . import fairness, life, liveness, memory, others, preemption, steps
+from . import fairness, lanes, life, liveness, memory, others, preemption, steps
 from .base import FAULTS
-from .fairness import CallsArrivalFair, ChargesRecompute, KeepsCredit, SharesOtherwise
+from .fairness import CallsArrivalFair, SharesOtherwise
 from .memory import LeaksAtCancel
 from .preemption import PreemptsTheOldest
 
-assert all((fairness, life, liveness, memory, others, preemption, steps))  # importing them fills FAULTS
+assert all((fairness, lanes, life, liveness, memory, others, preemption, steps))  # importing them fills FAULTS
 
 
 def factory(rule: str) -> SubjectFactory:
@@ -22,8 +22,6 @@ def factory(rule: str) -> SubjectFactory:
 __all__ = [
     "FAULTS",
     "CallsArrivalFair",
-    "ChargesRecompute",
-    "KeepsCredit",
     "LeaksAtCancel",
     "PreemptsTheOldest",
     "SharesOtherwise",

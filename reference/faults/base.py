@@ -1,8 +1,11 @@
 """What makes a scheduler a seeded fault."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import ClassVar
 
-from ...spec.vocabulary import Settings
+from attrs import evolve
+
+from ...spec.vocabulary import Capabilities, Settings
 from ..scheduler import Scheduler
 from ..state import Decision
 
@@ -31,3 +34,16 @@ class WithOtherSettings(Scheduler):
             return super().decide()
         finally:
             self.state.settings = declared
+
+
+class Claims(Scheduler):
+    """The reference, which claims something else beside."""
+
+    more: ClassVar[frozenset[str]] = frozenset()
+    less: ClassVar[frozenset[str]] = frozenset()
+    constants: ClassVar[Mapping[str, int]] = {}
+
+    def capabilities(self) -> Capabilities:
+        shown = super().capabilities()
+        constants = {**dict(shown.constants), **self.constants}
+        return evolve(shown, claims=(shown.claims | self.more) - self.less, constants=constants)

@@ -1,5 +1,8 @@
 """Schedulers that break a rule of LIVE."""
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from attrs import evolve
 
 from ...spec.vocabulary import (
@@ -10,7 +13,7 @@ from ..decide import Room
 from ..job import Job
 from ..scheduler import Scheduler
 from ..state import Admission, Decision
-from .base import WithOtherSettings, fault
+from .base import Claims, WithOtherSettings, fault
 
 
 @fault("LIVE-1")
@@ -45,6 +48,27 @@ class PingPong(Scheduler):
         return decision
 
 
+@fault("LIVE-3")
+class PromisesABound(Claims):
+    """Longest prefix, priority, or whatever: it promises a bound, and keeps none."""
+
+    more: ClassVar[frozenset[str]] = frozenset({"bounded_overtaking"})
+    constants: ClassVar[Mapping[str, int]] = {"max_overtaken": 2}
+
+    def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
+        super().__init__(evolve(settings, max_overtaken=0), seed, record=record)
+
+
+@fault("LIVE-7")
+class StopsAtAnAdapter(Scheduler):
+    """The scan of the queue ends at the first request whose adapter cannot be loaded."""
+
+    def admit(self, budget: int, blocks: int) -> list[Admission]:
+        waiting = [job for job in self.state.jobs.values() if job.state == "waiting"]
+        first = min(waiting, key=lambda job: job.arrival, default=None)
+        return [] if first and not self.state.adapters.can_serve(first) else super().admit(budget, blocks)
+
+
 @fault("LIVE-8")
 class AdmitsEverySecondStep(Scheduler):
     """While something runs, admissions happen in even steps only, and nothing declares that."""
@@ -53,6 +77,14 @@ class AdmitsEverySecondStep(Scheduler):
         if self.state.running and self.state.step % 2:
             return []
         return super().admit(budget, blocks)
+
+
+@fault("LIVE-10")
+class WaitsForASeat(Scheduler):
+    """It preempts for blocks and not for seats."""
+
+    def replaceable(self, job: Job, room: Room) -> list[Job]:
+        return super().replaceable(job, room) if room.seats > 0 else []
 
 
 @fault("LIVE-11")

@@ -1,4 +1,4 @@
-"""Schedulers that break a rule of LANE, ADMIT, OBS, DET."""
+"""Schedulers that break a rule of ADMIT, OBS, DET."""
 
 import time
 from typing import Any
@@ -7,22 +7,12 @@ from attrs import evolve
 
 from ...spec.vocabulary import (
     Delta,
-    Receipt,
     Request,
     Settings,
 )
 from ..job import WAITING, Job
 from ..scheduler import Scheduler
 from .base import fault
-
-
-@fault("LANE-4")
-class LastInFirstOut(Scheduler):
-    """The queue is a stack."""
-
-    def submit(self, request: Request, now_ns: int) -> Receipt:
-        self.state.arrivals -= 2  # counts backwards
-        return super().submit(request, now_ns)
 
 
 class AcceptsAnyway(Scheduler):

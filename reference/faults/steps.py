@@ -1,5 +1,8 @@
 """Schedulers that break a rule of STEP."""
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from attrs import evolve
 
 from ...spec.vocabulary import (
@@ -9,7 +12,7 @@ from ...spec.vocabulary import (
 from ..job import Job
 from ..scheduler import Scheduler
 from ..state import Decision
-from .base import WithOtherSettings, fault
+from .base import Claims, WithOtherSettings, fault
 
 
 @fault("STEP-1")
@@ -114,6 +117,25 @@ class StopsAfterAnAllocation(Scheduler):
         return growth[:cut], sum(self.new_blocks(job, tokens) for job, tokens in growth[:cut]), left
 
 
+@fault("STEP-9")
+class PrefillFirst(Claims):
+    """The budget goes to prompts first."""
+
+    more: ClassVar[frozenset[str]] = frozenset({"stall_free"})
+
+    def compose(self, jobs: list[Job]) -> tuple[list[tuple[Job, int]], int, int]:
+        return super().compose(sorted(jobs, key=lambda job: job.issued >= job.prefill_end))
+
+
+@fault("STEP-10")
+class PrefillFirstForever(PrefillFirst):
+    """Prompts first, for two steps at most, it says; and it stops nowhere."""
+
+    more: ClassVar[frozenset[str]] = frozenset({"mixes_prefill"})
+    less: ClassVar[frozenset[str]] = frozenset({"hybrid", "stall_free"})
+    constants: ClassVar[Mapping[str, int]] = {"prefill_only_steps": 2}
+
+
 @fault("STEP-11")
 class DropsAPosition(Scheduler):
     """The last chunk of a prompt starts one position late."""
@@ -126,3 +148,19 @@ class DropsAPosition(Scheduler):
                 start[row] += 1
                 tokens[row] -= 1
         return evolve(plan, start=start, tokens=tokens)
+
+
+@fault("STEP-12")
+class TakesItAll(Scheduler):
+    """A prompt gets as much of the budget as there is."""
+
+    def chunk(self, job: Job, start: int) -> int:
+        return job.known - start
+
+
+@fault("STEP-15")
+class LetsThemIn(WithOtherSettings):
+    """Nobody counts the prompts that are in prefill."""
+
+    def otherwise(self, settings: Settings) -> Settings:
+        return evolve(settings, prefilling_requests=0)

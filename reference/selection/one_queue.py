@@ -44,6 +44,10 @@ class OneQueue:
         """Whether somebody who waits would stand before one who runs, if that one waited too."""
         return False
 
+    def may_replace(self, job: Job, other: Job) -> bool:
+        """Whether one that waits may take the place of one that runs, of a lower class: it would stand behind."""
+        return self.is_before(job, other)
+
     def may(self, job: Job) -> bool:
         """Whether the caps of its client and lane let it run."""
         return True
@@ -205,7 +209,11 @@ class Guarded(OneQueue):
     """Whoever saw `max_overtaken` admissions since it began to wait goes before everybody who has not; among such, who
     began earlier.  So nobody is overtaken more often by those who come later.
 
-    `young` has the spells in the order in which they began, until they have seen that many.
+    Whoever is admitted so keeps its place against a better class while it runs, and takes nobody's place whom it would
+    not stand before otherwise: else two may evict each other for ever, one as the better class, the other as it grows.
+
+    `young` has the spells in the order in which they began, until they have seen that many; `promoted` are the running
+    requests that had.
     """
 
     order: OneQueue
@@ -214,6 +222,7 @@ class Guarded(OneQueue):
     next: OneQueue = field(init=False)
     spells: dict[Job, Spell] = Factory(dict)
     young: deque[tuple[Job, Spell]] = Factory(deque)
+    promoted: set[Job] = Factory(set)
     size: int = 0
     begun: int = 0
     admissions: int = 0
@@ -248,8 +257,15 @@ class Guarded(OneQueue):
         self.size -= 1
 
     def picked(self, job: Job) -> None:
-        del self.spells[job]
+        if self._has_seen_enough(self.spells.pop(job)):
+            self.promoted.add(job)
         self.admissions += 1
+
+    def released(self, job: Job) -> None:
+        self.promoted.discard(job)
+
+    def may_replace(self, job: Job, other: Job) -> bool:
+        return other not in self.promoted and self.order.is_before(job, other)
 
     def is_before(self, job: Job, other: Job) -> bool:
         return self.spells[job].is_next or self.order.is_before(job, other)

@@ -6,6 +6,8 @@ from ...spec.settings import OF_CLIENTS, Settings
 def claims_of_sharing(settings: Settings) -> set[str]:
     """Beside the name of the policy."""
     claims = {"prefill_cap"} if settings.prefilling_requests else set()
+    if settings.resident_tokens or settings.client_seats or settings.client_resident_tokens or _has_maxima(settings):
+        claims.add("caps")
     if settings.policy not in OF_CLIENTS:
         return claims
     if settings.client_committed_cost:
@@ -17,6 +19,10 @@ def claims_of_sharing(settings: Settings) -> set[str]:
     if settings.policy != "round_robin":
         claims |= _of_service(settings)
     return claims
+
+
+def _has_maxima(settings: Settings) -> bool:
+    return any(lane.maximum_percent < 100 for lane in settings.lanes)
 
 
 def constants_of_sharing(settings: Settings) -> dict[str, int]:
@@ -31,6 +37,9 @@ def constants_of_sharing(settings: Settings) -> dict[str, int]:
 
 
 def _of_lanes(settings: Settings) -> set[str]:
+    """Nothing, where others go past the first of a lane that does not fit."""
+    if settings.at_blocked_head == "skip":
+        return set()
     claims = {"shares", "burst"}
     if all(lane.maximum_percent == 100 for lane in settings.lanes):
         claims.add("borrowing")

@@ -1,7 +1,7 @@
 """All rules, by family: importing this package fills the registry."""
 
 from . import batches, composition, door, fairness, lanes, life, liveness  # isort: skip
-from . import memory, preemption, shares, snapshots, steps  # isort: skip
+from . import memory, preemption, shares, snapshots, steps, turns  # isort: skip
 from . import implications  # isort: skip  (speaks of all of them)
 
 __all__ = [
@@ -18,4 +18,5 @@ __all__ = [
     "shares",
     "snapshots",
     "steps",
+    "turns",
 ]

@@ -46,6 +46,9 @@ class TheLeastCounterIsNext(TraceRule):
             m.count("FAIR-17" if is_aged else "FAIR-1")
         credit = m.capabilities.constant("aging_credit") if is_aged else 0
         if own <= least + credit:
+            if own > least and not _has_seen(m, track.client, m.settings.aging_picks):
+                says = "who is preferred has seen aging_picks admissions while it waited"
+                m.fail("FAIR-17", "young", says, picked=track.client, counter=own, least=least)
             return
         passed = next(c for c in ledger.since if ledger.counters[c] == least and c not in held_back)
         facts = {"picked": track.client, "counter": own, "passed": passed, "least": least}
@@ -58,6 +61,10 @@ class TheLeastCounterIsNext(TraceRule):
         else:
             says = "the client picked has the least counter of all clients with waiting work"
             m.fail("FAIR-1", "passed", says, **facts)
+
+
+def _has_seen(m: "Monitor", client: str, picks: int) -> bool:
+    return any(m.spells.seen(waiting) >= picks for waiting in m.ledger.waiting[client].values())
 
 
 def surely_blocked(m: "Monitor", head: "Track", picked: "Track") -> bool:
@@ -451,7 +458,8 @@ class PrefixesWithinQuanta(Distances):
 
 @monitor("FAIR-17", claims=("vtc", "aged_sharing", "break"))
 class AgingHasACredit(Elsewhere):
-    """Who is preferred for its long wait is at most the declared credit above the least counter.
+    """Who is preferred for its long wait is at most the declared credit above the least counter, and a request of it
+    has seen aging_picks admissions since it began to wait.
 
     Why: aging without a limit is arrival order, and a client that sends more gets more; with a limit every bound holds
     with it added to U (Sheng et al., OSDI 2024, Theorem 4.4, https://arxiv.org/abs/2401.00588, with that slack at a

@@ -80,6 +80,7 @@ edge("FAIR-14", "FAIR-17", "a counter that is wrong picks the wrong client, aged
 edge("FAIR-14", "FAIR-2", "where another unit comes to nothing, or to twice as much, it is a charge that is wrong")
 edge("FAIR-14", "FAIR-6", "what changed a counter is not known where several things did between two snapshots")
 edge("FAIR-6", "FAIR-17", "a counter that is wrong picks the wrong client, aged or not")
+edge("FAIR-6", "FAIR-13", "a counter that changes for no reason may do so in the message that brings a refund")
 edge("FAIR-8", "FAIR-15", "a scheduler that shares by quanta promises the same of service")
 edge("FAIR-8", "FAIR-16", "a scheduler that shares by quanta promises the same of service")
 edge("FAIR-15", "FAIR-8", "a scheduler that shares by quanta promises the same of service")

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ..caps import adapters_changed_hands, held_lanes, is_passed_over, usable_adapters
+from ..caps import held_lanes, is_passed_over, usable_adapters
 from ..lines import Entry, stands
 from ..queueing import CHANGING, PLACES, SHARES
 from ..relation import registry
@@ -25,7 +25,7 @@ class FirstInFirstOut(TraceRule):
 
     def on_admit(self, m: "Monitor", track: "Track") -> None:
         """Nobody who still waits in that line stands before the one who was admitted, unless it was its turn."""
-        if m.capabilities.claims.isdisjoint((*PLACES, *CHANGING, *SHARES)) or adapters_changed_hands(m):
+        if m.capabilities.claims.isdisjoint((*PLACES, *CHANGING, *SHARES)):
             return
         m.count("LANE-4")
         first = self._first(m, track)

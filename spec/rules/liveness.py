@@ -3,8 +3,8 @@
 import heapq
 from typing import TYPE_CHECKING
 
-from ..caps import adapters_changed_hands, held_by_cap, held_by_tokens, usable_adapters
-from ..queueing import CHANGING, PLACES
+from ..caps import held_by_cap, held_by_tokens, usable_adapters
+from ..queueing import CHANGING, PLACES, mlfq_level
 from ..relation import registry
 from ..vocabulary import blocks_for
 from .base import TraceRule, has_stray, record
@@ -43,7 +43,8 @@ class SomethingIsScheduled(TraceRule):
 @monitor("LIVE-2")
 class EverybodyEnds(TraceRule):
     """Once arrivals stop, every accepted request ends within a computed number of steps: for each of them its
-    prompt and declared output, one position a step.
+    prompt and declared output, one position a step; and again for each level that it may pass, where a better level
+    takes the place of a worse one.
 
     Why: a request that neither ends nor fails holds its client for ever
     (https://github.com/vllm-project/vllm/issues/35541).
@@ -81,7 +82,8 @@ class EverybodyEnds(TraceRule):
     def _worst(m: "Monitor", track: "Track") -> int:
         """Its positions one by one; what overlap plans in vain, and the wait for an admission, come on top."""
         extra = m.settings.overlap_depth - 1 + m.capabilities.admission_period_steps - 1
-        return track.limit_tokens - 1 + extra
+        levels = mlfq_level(track.limit_tokens, m.settings.quantum) if m.settings.preempt_lower_class else 0
+        return (track.limit_tokens - 1 + extra) * (1 + levels if m.claims("mlfq") else 1)
 
 
 class Idleness(TraceRule):
@@ -278,7 +280,8 @@ class NothingFitsAndWaits(PastAdapters):
 @monitor("LIVE-10", needs="tables", claims=("class_preemption",), bugs=("B49",))
 class NoPriorityInversion(PastAdapters):
     """Whoever stands first in the declared order does not wait while the seats and blocks of running requests of
-    strictly worse classes, which would stand behind it, would let it start.
+    strictly worse classes, which would stand behind it, would let it start. A request that was admitted because it had
+    been overtaken max_overtaken times keeps its place.
 
     Why: vLLM preempts for blocks alone, so with all seats taken a high priority waits for a low one to end by itself
     (https://github.com/vllm-project/vllm/issues/40004).
@@ -286,8 +289,20 @@ class NoPriorityInversion(PastAdapters):
 
     rule = "LIVE-10"
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.promoted: set[str] = set()
+
     def rank(self, m: "Monitor", track: "Track") -> int:
         return track.place
+
+    def on_admit(self, m: "Monitor", track: "Track") -> None:
+        self.promoted.discard(track.id)
+        if m.is_promoted(track):
+            self.promoted.add(track.id)
+
+    def on_ended(self, m: "Monitor", track: "Track") -> None:
+        self.promoted.discard(track.id)
 
     def on_step(self, m: "Monitor", view: "StepView") -> None:
         """A step that preempted anybody, or has no budget left, is not asked; but it may show the rule at work."""
@@ -308,10 +323,9 @@ class NoPriorityInversion(PastAdapters):
             says = "who is first does not wait while preempting worse classes would let it start"
             m.fail("LIVE-10", "inversion", says, request=tracks[0].id, worse=sorted(worse))
 
-    @staticmethod
-    def _worse(m: "Monitor", view: "StepView", track: "Track") -> set[str]:
+    def _worse(self, m: "Monitor", view: "StepView", track: "Track") -> set[str]:
         """Who ran before the step, is of a strictly worse class, and would wait behind it."""
-        fresh = {admitted.id for admitted in view.admitted}
+        fresh = {admitted.id for admitted in view.admitted} | self.promoted
         worse = {r for r in m.world.running if r not in fresh and m.class_of(m.tracks[r]) > m.class_of(track)}
         return {r for r in worse if m.place_of(m.tracks[r]) > track.place}
 
@@ -334,7 +348,7 @@ class OvertakenSoOften(TraceRule):
     def on_admit(self, m: "Monitor", track: "Track") -> None:
         """Who began to wait first was overtaken most often."""
         oldest = m.spells.oldest(usable_adapters(m), m.strays() | {track})
-        if oldest is None or adapters_changed_hands(m):
+        if oldest is None:
             return
         m.count("LIVE-3")
         times, most = m.spells.overtaken(oldest), m.capabilities.constant("max_overtaken")

@@ -179,6 +179,7 @@ class AReturnIsBounded(OfLanes):
     def __init__(self) -> None:
         super().__init__()
         self.returns: dict[str, Return] = {}
+        self.firsts: list[Track] = []
 
     def on_accept(self, m: "Monitor", track: "Track") -> None:
         self.waiting.changed = True
@@ -226,18 +227,65 @@ class AReturnIsBounded(OfLanes):
             m.fail("LANE-3", "waits", says, lane=lane, served=served, got=race.other, bound=bound)
             race.other = 0
 
+    def on_admit(self, m: "Monitor", track: "Track") -> None:
+        """What is charged later in the same step is after its admission."""
+        self.waiting.changed = True
+        back = self.returns.get(track.lane)
+        if back is not None and not back.admitted:
+            back.admitted = True
+            self.firsts.append(track)
+
     def on_step(self, m: "Monitor", view: "StepView") -> None:
         """Who is preempted for the first request of a lane that came back."""
-        for track in view.admitted:
-            back = self.returns.get(track.lane)
-            if back is None or back.admitted:
-                continue
-            back.admitted = True
+        firsts, self.firsts = self.firsts, []
+        for track in firsts:
             m.count("LANE-3")
             victims = [victim.track.id for victim in view.victims if victim.requester == track.id]
             if victims and not m.claims("class_preemption"):
                 says = "the step that admits the first request of a lane that came back preempts nobody for it"
                 m.fail("LANE-3", "evicts", says, lane=track.lane, admitted=track.id, victims=victims)
+
+
+@monitor("LANE-7", claims=("caps",))
+class CapsHold(TraceRule):
+    """Declared caps hold: seats and resident tokens of a client, blocks of a lane, resident tokens of all, each by
+    declared length. Whoever is alone (of a client, of a lane, or at all) may exceed those of size.
+
+    Why: a gateway's cap on concurrent requests filled up again by itself and capped nothing
+    (https://github.com/sgl-project/sglang/pull/21362); kept by each worker for itself, one let end users past it
+    (https://github.com/BerriAI/litellm/issues/16011).
+    """
+
+    def on_step(self, m: "Monitor", view: "StepView") -> None:
+        for track in view.admitted:
+            if track.id in m.residents.running:
+                self._check_client(m, track)
+                self._check_lane(m, track)
+                self._check(m, "tokens", len(m.residents.running), m.residents.tokens, m.settings.resident_tokens)
+
+    def _check_client(self, m: "Monitor", track: "Track") -> None:
+        s, r, client = m.settings, m.residents, track.client
+        seats = r.client_seats[client]
+        if s.client_seats and seats > s.client_seats:
+            self._fail(m, "client_seats", seats, s.client_seats, client=client)
+        self._check(m, "client_tokens", seats, r.client_tokens[client], s.client_resident_tokens, client=client)
+        m.count("LANE-7", bool(s.client_seats))
+
+    def _check_lane(self, m: "Monitor", track: "Track") -> None:
+        lane = m.lanes.get(track.lane)
+        if lane is not None and lane.maximum_percent < 100:
+            running = sum(other.lane == track.lane for other in m.residents.running.values())
+            most = lane.maximum_percent * m.settings.blocks // 100
+            self._check(m, "lane_blocks", running, m.residents.lane_blocks[track.lane], most, lane=track.lane)
+
+    def _check(self, m: "Monitor", what: str, running: int, value: int, cap: int, **whose: str) -> None:
+        m.count("LANE-7", bool(cap) and running > 1)
+        if 0 < cap < value and running > 1:
+            self._fail(m, what, value, cap, **whose)
+
+    @staticmethod
+    def _fail(m: "Monitor", what: str, value: int, cap: int, **whose: str) -> None:
+        m.fail("LANE-7", what, "what runs stays within the declared caps", value=value, cap=cap, **whose)
 
 
 @monitor("LANE-6", claims=("objective",))

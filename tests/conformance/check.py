@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Literal
+from typing import Literal, get_args
 
 from attrs import Factory, define, evolve, frozen
 
@@ -17,7 +17,7 @@ from schedspec.spec.catalogue import registry
 from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.registry import Rule
 from schedspec.spec.verdicts import Verdict, Violation
-from schedspec.spec.vocabulary import Capabilities, Settings, SubjectFactory, Unsupported
+from schedspec.spec.vocabulary import Capabilities, Policy, Settings, SubjectFactory, Unsupported
 from schedspec.spec.workloads import Workload
 
 from .determinism import Difference, Elsewhere, differs, rerun_here
@@ -26,7 +26,7 @@ from .machine import search
 from .negotiate import negotiated
 from .replaying import SETTINGS, Replayed, StepTime, replay_workload
 from .scenarios import scenarios
-from .script import Script, with_settings
+from .script import Contradiction, Script, with_settings
 from .shrink import Shrinker, Target, script_size
 from .walks import walk
 
@@ -203,6 +203,7 @@ class Check:
     findings: Findings = Factory(Findings)
     seconds: float = 0.0
     _scripts: list[Script] = Factory(list)
+    _policies: tuple[Policy, ...] = ()
     _here: list[list[str]] = Factory(list)
 
     def run(self) -> Findings:
@@ -239,6 +240,7 @@ class Check:
     def _search(self) -> None:
         """Rounds of both kinds of example: operations drawn one by one, and walks."""
         begun = time.monotonic()
+        self._policies = self._honoured_policies()
         done = number = 0
         while not self._enough() and done < self.depth.examples:
             spent = time.monotonic() - begun
@@ -251,6 +253,23 @@ class Check:
             number += 1
         self.progress("search", 1.0, f"{done} examples")
 
+    def _honoured_policies(self) -> tuple[Policy, ...]:
+        """What is drawn beside a policy is made for it: who has one policy is asked for that one alone."""
+        pinned = self.pinned.get("policy")
+        every: tuple[Policy, ...] = get_args(Policy)
+        return tuple(policy for policy in every if pinned in (None, policy) and self._honours(policy))
+
+    def _honours(self, policy: Policy) -> bool:
+        try:
+            self.start(with_settings(SETTINGS, {"policy": policy}))
+        except Unsupported as no:
+            if no.setting == "policy":
+                self.findings.refused_settings[f"policy={policy}"] = no
+                return False
+        except (ProtocolError, ValueError):
+            return True  # whatever it is, it is not the policy that was refused
+        return True
+
     def _search_by_operations(self, number: int) -> int:
         seed = self.seed * 1_000_003 + number
         search(
@@ -260,6 +279,7 @@ class Check:
             examples=EXAMPLES_PER_ROUND,
             seed_value=seed,
             steps=STEPS_OF_ROUNDS[number % len(STEPS_OF_ROUNDS)],
+            policies=self._policies,
         )
         return EXAMPLES_PER_ROUND
 
@@ -268,7 +288,7 @@ class Check:
             if self._enough() or time.monotonic() > deadline:
                 return place
             seed = (self.seed * 1_000_003 + number) * WALKS_PER_ROUND + place
-            script = walk(seed)
+            script = walk(seed, self._policies)
             self._run(script, f"walk: seed {seed}", WALKS_OBSERVE_EVERY)
         return WALKS_PER_ROUND
 
@@ -389,7 +409,11 @@ class Check:
     # --- parts -------------------------------------------------------------------------------------------
 
     def _run(self, script: Script, stage: str, observe_every: int = 1) -> None:
-        driver = negotiated(self.start, script.settings, self.findings.refused_settings)
+        """A world that contradicts the pinned settings is left out."""
+        try:
+            driver = negotiated(self.start, script.settings, self.findings.refused_settings)
+        except Contradiction:
+            return
         driver.observe_every = observe_every
         driver.run(script.ops)
         driver.drain()

@@ -4,6 +4,7 @@ Both kinds of search add these to a world that they have drawn, each with dice o
 it was.  Four worlds of ten have none of it.  Only what makes sense is drawn.
 """
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -29,11 +30,14 @@ PREDICTED = ("sjf", "srpt")
 ADAPTERS = ("x", "y", "z")
 
 
-def with_features(dice: Random, settings: Settings) -> Settings:
+def with_features(dice: Random, settings: Settings, policies: Sequence[Policy] = ()) -> Settings:
+    """`policies`: those that may be drawn, if not all; what is drawn beside belongs to the one that it is."""
+    settings = of_policies(dice, settings, policies)
     if dice.random() < 0.3:
         return settings
     if dice.random() < 0.5:
-        settings = with_setting(settings, "policy", dice.choice(POLICIES))
+        choices = [policy for policy in POLICIES if not policies or policy in policies]
+        settings = with_setting(settings, "policy", dice.choice(choices or [settings.policy]))
     drawn = _of_memory(dice) | _of_turns(dice, settings)
     if settings.policy in OF_SERVICE:
         drawn |= dice.choice(WEIGHTS) if dice.random() < 0.5 else {}
@@ -43,6 +47,13 @@ def with_features(dice: Random, settings: Settings) -> Settings:
     if settings.policy == "lanes":
         drawn["lanes"] = _lanes(dice)
     return evolve(settings, **drawn)
+
+
+def of_policies(dice: Random, settings: Settings, policies: Sequence[Policy]) -> Settings:
+    """With one of those that may be drawn."""
+    if not policies or settings.policy in policies:
+        return settings
+    return with_setting(settings, "policy", dice.choice(policies))
 
 
 def _sometimes(dice: Random, percent: int, name: str, *values: object) -> dict[str, Any]:

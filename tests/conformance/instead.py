@@ -151,6 +151,22 @@ INSTEAD: Mapping[tuple[str, str], str] = {
         "start < goal[request] ∧ start + tokens = known[request] ⇒ covered[request] + tokens = goal[request]",
     ): "cached tokens and chunks add up to {goal[request]}: some positions of {request} never ran",
     ("STEP-11", "cached < known[request]"): "at least one of the {known[request]} tokens of {request} is computed",
+    (
+        "STEP-9",
+        "every decode that could run is in every step",
+    ): "{request} is in the step with its next token, before any of the {prefill} prefill tokens",
+    (
+        "STEP-10",
+        "at most so many steps in a row do prefill alone while a decode could run",
+    ): "after {most} steps of prefill alone {decode} gets its next token",
+    (
+        "STEP-12",
+        "one prompt gets at most so many tokens of a step while another waits for prefill",
+    ): "{request} gets {most} tokens of this step, and the rest is for those who wait for prefill",
+    (
+        "STEP-15",
+        "so many prompts at most are in prefill at once",
+    ): "of {prompts} the last to come waits until a prefill has ended: at most {most} are in prefill at once",
     # LIFE
     ("LIFE-1", "every request that has not ended is somewhere"): "{request} has not ended: the snapshot lists it",
     ("LIFE-1", "nobody who ended is anywhere"): "{request} has ended: the snapshot does not list it",
@@ -217,10 +233,23 @@ INSTEAD: Mapping[tuple[str, str], str] = {
         "once arrivals stop, every accepted request ends within a computed number of steps",
     ): "{unfinished} end by now: since the last submission {steps_since_arrival} steps were enough for everybody",
     (
+        "LIVE-3",
+        "a waiting request is overtaken at most so often",
+    ): "{overtaken} is admitted before {admitted}: it has been overtaken {most} times already",
+    (
+        "LIVE-7",
+        "A request that fits, and needs no adapter or one that is in use, is not delayed by one that is blocked on an "
+        "adapter; order binds only requests that are not so blocked.",
+    ): "{request} is admitted: it needs no adapter that is missing, and {available_blocks} blocks are free",
+    (
         "LIVE-8",
         "Budget, seats and memory stay idle while an admissible request waits only for a declared reason: the head of "
-        "the queue that does not fit (but not if `skip` is claimed), the watermark, the admission period.",
+        "the queue that does not fit (but not if `skip` is claimed), the watermark, a cap, the admission period.",
     ): "{request} is admitted: free are {available_blocks} blocks, {budget_left} tokens of budget, {seats_left} seats",
+    (
+        "LIVE-10",
+        "who is first does not wait while preempting worse classes would let it start",
+    ): "{request} is admitted in the place of one or more of {worse}, which are of a worse class",
     (
         "LIVE-11",
         "What fits is not left idle behind what does not.",
@@ -229,6 +258,35 @@ INSTEAD: Mapping[tuple[str, str], str] = {
         "LANE-4",
         "nobody who waits in the same lane and client stands before who is admitted",
     ): "{overtaken} is admitted first, then {admitted}",
+    (
+        "LANE-1",
+        "a lane that waits gets its share of all service, less a constant",
+    ): "a request of {lane} is admitted before the lane is {bound} behind its share",
+    (
+        "LANE-2",
+        "No capacity idles for a lane's share while another lane has admissible work: with budget, seats and blocks "
+        "left for whoever waits, in whatever lane, somebody is admitted. A maximum of a lane is no excuse.",
+    ): "{request} is admitted: free are {available_blocks} blocks, {budget_left} tokens of budget, {seats_left} seats",
+    (
+        "LANE-3",
+        "a lane that came back comes ahead of one that waits by at most its burst and a constant",
+    ): "a request of {waits} is admitted before {lane} comes ahead by more than {bound}",
+    (
+        "LANE-3",
+        "before the first admission of a lane that came back no other gets more than a constant",
+    ): "a request of {lane} is admitted before {served} has got more than {bound}",
+    (
+        "LANE-3",
+        "the step that admits the first request of a lane that came back preempts nobody for it",
+    ): "{admitted} waits until there is room: {victims} go on running",
+    (
+        "LANE-5",
+        "the lane that is picked is above the least by at most the credit of aging",
+    ): "a lane is picked whose counter is at most {least} + {credit}; that of {picked} is {counter}",
+    (
+        "LANE-6",
+        "who arrives under the declared load is admitted within the objective",
+    ): "{request} is admitted within {objective_steps} steps of its arrival",
     (
         "FAIR-1",
         "the client picked has the least counter of all clients with waiting work",
@@ -290,9 +348,25 @@ INSTEAD: Mapping[tuple[str, str], str] = {
         "the client picked is at most the aging credit above the least counter",
     ): "a request of {passed} is admitted: its counter is {least}, and that of {picked} may be {credit} above it",
     (
+        "FAIR-17",
+        "who is preferred has seen aging_picks admissions while it waited",
+    ): "a client with the least counter of {least} is picked: nobody of {picked} has waited long enough",
+    (
         "FAIR-18",
         "a newcomer is admitted before the others have got more than 2U each",
     ): "{request} is admitted before the others have got more than {bound}",
+    (
+        "FAIR-19",
+        "the client picked has got the least service of all clients with waiting work",
+    ): "a request of {passed} is admitted: it has got {least}, and {picked} has got {got}",
+    (
+        "FAIR-20",
+        "no client is picked twice while another one waits that is not picked",
+    ): "a request of {passed} is admitted, which has waited since before {picked} was picked the last time",
+    (
+        "LANE-7",
+        "what runs stays within the declared caps",
+    ): "the request waits until less is running: with it there are {value}, and the cap is {cap}",
     # ADMIT, OBS
     (
         "ADMIT-1",

@@ -5,11 +5,11 @@ is collected, and nothing more happens in that example, so that one search judge
 from there (`shrink.py`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 
 import hypothesis.strategies as st
-from hypothesis import HealthCheck, Phase, seed
+from hypothesis import HealthCheck, Phase, reject, seed
 from hypothesis import settings as hypothesis_settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
@@ -18,7 +18,7 @@ from schedspec.spec.vocabulary import Policy, Settings, Unsupported
 from .driver import Driver
 from .features import of_feature, with_features
 from .negotiate import negotiated
-from .script import COMPLETE, STEP, Op, cancel, submit, with_deadline
+from .script import COMPLETE, STEP, Contradiction, Op, cancel, submit, with_deadline
 
 FAMILIES = ((1, 2, 3, 4, 5, 6, 7, 8, 9, 10), (1, 2, 3, 4, 9, 9, 9, 9, 9, 9), (5, 5, 5, 5, 5, 5, 5, 5, 5, 5))
 """Prompts are prefixes of these, or share nothing with anybody."""
@@ -40,7 +40,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 @st.composite
-def small_settings(draw: st.DrawFn) -> Settings:
+def small_settings(draw: st.DrawFn, policies: Sequence[Policy] = ()) -> Settings:
     """Pools of a few blocks, so that memory is short after a few requests."""
     block_size = draw(st.sampled_from((1, 2, 2, 3, 4)))
     blocks = draw(st.integers(2, 14))
@@ -62,7 +62,7 @@ def small_settings(draw: st.DrawFn) -> Settings:
         max_output_tokens=draw(st.sampled_from((1_048_576, 1_048_576, 7))),
         max_model_tokens=draw(st.sampled_from((2_097_152, 2_097_152, 12))),
     )
-    return with_features(Random(draw(SEEDS)), settings)
+    return with_features(Random(draw(SEEDS)), settings, policies)
 
 
 @st.composite
@@ -80,6 +80,7 @@ def machine_for(
     start: Callable[[Settings], Driver],
     refused: dict[str, Unsupported],
     finished: Callable[[Driver], None],
+    policies: Sequence[Policy] = (),
 ) -> type[RuleBasedStateMachine]:
     """A machine class; `finished` gets each driver when its example is over."""
 
@@ -88,9 +89,12 @@ def machine_for(
         submitted: int
         dice: Random
 
-        @initialize(wanted=small_settings(), seed_of_requests=SEEDS)
+        @initialize(wanted=small_settings(policies), seed_of_requests=SEEDS)
         def begin(self, wanted: Settings, seed_of_requests: int) -> None:
-            self.driver = negotiated(start, wanted, refused)
+            try:
+                self.driver = negotiated(start, wanted, refused)
+            except Contradiction:
+                reject()
             self.submitted = 0
             self.dice = Random(seed_of_requests)
 
@@ -157,9 +161,10 @@ def search(
     examples: int,
     seed_value: int,
     steps: int = 24,
+    policies: Sequence[Policy] = (),
 ) -> None:
     """So many examples from one seed."""
-    machine = seed(seed_value)(machine_for(start, refused, finished))
+    machine = seed(seed_value)(machine_for(start, refused, finished, policies))
     run_state_machine_as_test(
         machine,
         settings=hypothesis_settings(

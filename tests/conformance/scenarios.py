@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from attrs import evolve, frozen
 
-from schedspec.spec.vocabulary import Settings
+from schedspec.spec.vocabulary import Lane, Settings
 
 from .script import COMPLETE, STEP, Op, Script, cancel, rounds, submit
 
@@ -95,7 +95,7 @@ def the_victim_was_served_in_the_same_step() -> _Built:
         prefix_caching=True,
     )
     ops = (submit("a", 15, 2, priority=1), *rounds(1), submit("b", 2, 2), *rounds(10))
-    return ("KV-12", "KV-14", "PRE-2"), settings, ops
+    return ("KV-12", "KV-14"), settings, ops
 
 
 def preemption_while_results_are_in_flight() -> _Built:
@@ -273,6 +273,11 @@ def _of(client: str, ids: str, prompt: int = 1, output: int = 1) -> tuple[Op, ..
     return tuple(submit(id, prompt, output, client=client) for id in ids.split())
 
 
+def _many(client: str, count: int, prompt: int = 1) -> tuple[Op, ...]:
+    """As many submissions of one client as are asked for, alike."""
+    return _of(client, " ".join(f"{client.lower()}{number}" for number in range(1, count + 1)), prompt)
+
+
 def a_client_comes_back_while_others_wait() -> _Built:
     ops = (*_of("A", "a1 a2 a3", 2, 3), *rounds(4), *_of("B", "b1 b2", 2, 2), *rounds(12))
     return ("FAIR-1", "FAIR-2", "FAIR-3"), ONE_SEAT, ops
@@ -296,20 +301,198 @@ def a_client_cancels() -> _Built:
 
 
 def two_clients_wait_for_long() -> _Built:
-    ops = (*_of("A", "a1 a2 a3 a4 a5 a6 a7"), *_of("B", "b1 b2 b3 b4 b5 b6 b7"), *rounds(14))
+    ops = (*_many("A", 7), *_many("B", 7), *rounds(14))
     return ("FAIR-8", "FAIR-9"), ONE_SEAT, ops
 
 
 def the_first_to_come_sends_more() -> _Built:
-    ops = (*_of("A", "a1 a2 a3 a4 a5"), *_of("B", "b1"), *rounds(6))
+    ops = (*_many("A", 5), *_many("B", 1), *rounds(6))
     return ("FAIR-8",), evolve(ONE_SEAT, policy="fcfs"), ops
 
 
 def one_client_sends_one_request_at_a_time() -> _Built:
-    ops = (*_of("A", "a1 a2"), *rounds(1))
-    for number in range(1, 7):
+    ops = (*_many("A", 6), *rounds(1))
+    for number in range(1, 9):
         ops += (*_of("B", f"b{number}"), *rounds(1))
-    return ("FAIR-9",), ONE_SEAT, (*ops, *rounds(2))
+    return ("FAIR-9",), ONE_SEAT, (*ops, *rounds(6))
+
+
+def a_client_was_away_while_others_waited() -> _Built:
+    ops = (*_many("A", 9), *rounds(2), *_many("B", 9), *rounds(18))
+    return ("FAIR-3", "FAIR-7"), ONE_SEAT, ops
+
+
+def the_service_of_one_client_counts_more() -> _Built:
+    settings = evolve(ONE_SEAT, prices={"A": 9})
+    return ("FAIR-10",), settings, (*_many("A", 6), *_many("B", 45), *rounds(51))
+
+
+def the_client_whose_turn_it_is_does_not_fit() -> _Built:
+    """B has most of the pool; A, whose request is the next, needs more than the rest, and B's other one does not."""
+    settings = evolve(ONE_SEAT, blocks=8, seats=3, reserve="declared")
+    ops = (*_of("B", "b1", 2, 3), STEP, *_of("A", "a1", 4, 3), *_of("B", "b2", 1, 2), *rounds(12))
+    return ("FAIR-1", "FAIR-11"), settings, ops
+
+
+def a_client_has_all_that_it_may_under_way() -> _Built:
+    """A's first request may cost more than the cap, because nothing of A runs; the next one waits for it."""
+    settings = evolve(ONE_SEAT, seats=2, client_committed_cost=6)
+    ops = (*_of("A", "a1", 4, 3), *_of("A", "a2 a3"), *rounds(8))
+    return ("FAIR-12",), settings, ops
+
+
+def more_outputs_were_predicted_than_come() -> _Built:
+    """A pays for nine outputs at the pick, and stops after four; until then B has got more than A owes."""
+    settings = evolve(ONE_SEAT, seats=2, charge_prediction=True)
+    ops = (submit("a1", 1, 9, client="A", predicted_output_tokens=9, stop_after=4), *_of("B", "b1 b2 b3 b4", 2))
+    return ("FAIR-13",), settings, (*ops, *rounds(8))
+
+
+def a_victim_computes_its_prompt_again() -> _Built:
+    settings = evolve(ONE_SEAT, blocks=5, seats=3)
+    ops = (*_of("A", "a1", 1, 4), *_of("B", "b1", 1, 4), *_of("C", "c1", 1, 4), *rounds(20))
+    return ("FAIR-5", "FAIR-14"), settings, ops
+
+
+def a_turn_takes_more_than_its_quantum() -> _Built:
+    """A's requests are much larger than B's, and both than a quantum."""
+    settings = evolve(ONE_SEAT, token_budget=16, policy="drr", quantum=1)
+    return ("FAIR-15",), settings, (*_many("A", 6, 15), *_many("B", 40), *rounds(46))
+
+
+def one_client_has_a_longer_cached_prefix() -> _Built:
+    settings = evolve(ONE_SEAT, policy="dlpm", quantum=1, prefix_caching=True)
+    ops = tuple(submit(f"a{number}", SAME[:3], 1, client="A") for number in range(1, 10))
+    return ("FAIR-16",), settings, (*ops, *_many("B", 9, 3), *rounds(18))
+
+
+def a_client_that_waits_long_is_dear() -> _Built:
+    """A has got much, and its second request sees more admissions than somebody has patience for."""
+    settings = evolve(ONE_SEAT, aging_picks=2, aging_credit=2)
+    ops = (*_of("A", "a1", 1, 3), *_of("A", "a2"), *_of("B", "b1"), *rounds(3))
+    for number in range(2, 6):
+        ops += (*_of("B", f"b{number}"), *rounds(1))
+    return ("FAIR-17",), settings, (*ops, *rounds(2))
+
+
+def a_client_floods_and_another_one_comes() -> _Built:
+    return ("FAIR-18",), ONE_SEAT, (*_many("A", 9), *rounds(1), *_many("B", 1), *rounds(9))
+
+
+# --- lanes, classes, adapters, and prefill beside decode -----------------------------------------------------
+
+
+LANES = (Lane(name="a", share_percent=60), Lane(name="b", share_percent=20))
+ONE_AT_A_TIME = Settings(blocks=64, block_size=1, seats=1, token_budget=16, policy="lanes", lanes=LANES)
+ALL_AT_ONCE = Settings(blocks=64, block_size=16, seats=32, token_budget=1_024, policy="lanes", lanes=LANES)
+
+
+def _in(lane: str, ids: str, prompt: int = 1, output: int = 1) -> tuple[Op, ...]:
+    """Submissions to one lane, alike."""
+    return tuple(submit(id, prompt, output, lane=lane) for id in ids.split())
+
+
+def a_lane_comes_under_its_declared_load() -> _Built:
+    lanes = (LANES[0], evolve(LANES[1], objective_steps=2, load_tokens=4))
+    ops = (*_in("a", "a1 a2 a3"), *_in("b", "b1"), *rounds(5))
+    return ("LANE-6",), evolve(ONE_AT_A_TIME, lanes=lanes), ops
+
+
+def two_lanes_wait_for_long() -> _Built:
+    ops = (*_in("b", "b1 b2 b3 b4", 30), *_in("a", "a1 a2 a3 a4 a5 a6 a7 a8 a9", 30), *rounds(2))
+    return ("LANE-1",), ALL_AT_ONCE, ops
+
+
+def one_lane_waits_alone() -> _Built:
+    ops = (*_in("b", "b1 b2 b3 b4 b5"), *rounds(4))
+    return ("LANE-2",), evolve(ONE_AT_A_TIME, seats=8, blocks=4), ops
+
+
+def a_lane_has_a_maximum() -> _Built:
+    """One of two that wait has a fifth of ten blocks at most, and eight idle."""
+    slices = tuple(evolve(lane, maximum_percent=lane.share_percent) for lane in LANES)
+    return ("LANE-2",), evolve(ONE_AT_A_TIME, seats=8, blocks=10, lanes=slices), (*_in("b", "b1 b2 b3 b4"), *rounds(4))
+
+
+def a_lane_comes_back() -> _Built:
+    ops = (*_in("b", "b1 b2 b3", 30), *rounds(1), *_in("b", "b4", 10), *_in("a", "a1 a2 a3 a4 a5 a6 a7 a8", 30))
+    return ("LANE-3",), ALL_AT_ONCE, (*ops, *rounds(2))
+
+
+def a_lane_waits_until_it_is_aged() -> _Built:
+    settings = evolve(ONE_AT_A_TIME, seats=2, token_budget=32, aging_picks=2, aging_credit=3)
+    ops = (*_in("a", "a1 a2 a3 a4", 10), *rounds(1), *_in("b", "b1", 10), *rounds(4))
+    return ("LANE-5",), settings, ops
+
+
+def the_least_urgent_is_overtaken() -> _Built:
+    settings = Settings(blocks=64, block_size=1, seats=1, token_budget=16, policy="priority", max_overtaken=2)
+    ops = (submit("a", 1, 1), *rounds(1), submit("low", 1, 1, priority=1))
+    return ("LIVE-3",), settings, (*ops, *(submit(f"high{n}", 1, 1) for n in range(1, 5)), *rounds(6))
+
+
+def an_adapter_is_in_use() -> _Built:
+    """The last one leaves too few blocks to all but itself."""
+    settings = Settings(blocks=7, block_size=1, seats=4, token_budget=16, adapter_slots=1)
+    ops = (submit("p", 1, 6, adapter="p"), *rounds(1), submit("q", 1, 2, adapter="q"), submit("plain", 1, 2))
+    ops = (*ops, submit("p2", 1, 2, adapter="p"), submit("big", 5, 1), *rounds(12))
+    return ("LIVE-7",), settings, ops
+
+
+def somebody_of_a_better_class_comes() -> _Built:
+    settings = Settings(
+        blocks=6,
+        block_size=1,
+        seats=2,
+        token_budget=16,
+        policy="priority",
+        preempt_lower_class=True,
+        victim="lowest_priority",
+    )
+    ops = (
+        submit("x", 1, 6, priority=2),
+        submit("y", 1, 6, priority=1),
+        *rounds(1),
+        submit("urgent", 1, 2),
+        *rounds(12),
+    )
+    return ("LIVE-10", "PRE-4"), settings, ops
+
+
+def a_prompt_comes_beside_a_stream() -> _Built:
+    settings = Settings(blocks=64, block_size=1, seats=4, token_budget=4, chunk_tokens=1)
+    return ("STEP-9", "STEP-10"), settings, (submit("stream", 1, 9), *rounds(1), submit("long", 16, 1), *rounds(16))
+
+
+def a_prompt_would_take_the_whole_budget() -> _Built:
+    """With no limit on chunks it may; a budget that has no chunk for every seat promises nothing to decodes."""
+    settings = Settings(blocks=64, block_size=1, seats=4, token_budget=4)
+    return ("STEP-9", "STEP-10"), settings, (submit("stream", 1, 9), *rounds(1), submit("long", 16, 1), *rounds(9))
+
+
+def a_short_prompt_stands_behind_a_long_one() -> _Built:
+    settings = Settings(blocks=64, block_size=1, seats=4, token_budget=4, chunk_tokens=2)
+    return ("STEP-12",), settings, (submit("long", 9, 1), submit("short", 2, 1), *rounds(6))
+
+
+def one_prompt_at_a_time() -> _Built:
+    settings = Settings(blocks=64, block_size=1, seats=4, token_budget=16, prefilling_requests=1)
+    return ("STEP-15",), settings, (submit("a", 2, 3), submit("b", 2, 3), *rounds(6))
+
+
+def who_got_least_waits() -> _Built:
+    ops = (*_of("A", "a1 a2 a3"), *rounds(1), *_of("B", "b1 b2"), *rounds(6))
+    return ("FAIR-19",), evolve(ONE_SEAT, policy="lcf"), ops
+
+
+def two_clients_take_turns() -> _Built:
+    ops = (*_of("A", "a1 a2 a3"), *_of("B", "b1 b2"), *rounds(6))
+    return ("FAIR-20",), evolve(ONE_SEAT, policy="round_robin"), ops
+
+
+def a_client_has_its_seats() -> _Built:
+    ops = (*_of("A", "a1 a2 a3", 1, 2), *_of("B", "b1", 1, 2), *rounds(6))
+    return ("LANE-7",), evolve(ONE_SEAT, seats=4, client_seats=1), ops
 
 
 _BUILDERS = (
@@ -347,4 +530,30 @@ _BUILDERS = (
     the_first_to_come_sends_more,
     one_client_sends_one_request_at_a_time,
     one_needs_a_block_and_the_other_has_its_own,
+    a_client_was_away_while_others_waited,
+    the_service_of_one_client_counts_more,
+    the_client_whose_turn_it_is_does_not_fit,
+    a_client_has_all_that_it_may_under_way,
+    more_outputs_were_predicted_than_come,
+    a_victim_computes_its_prompt_again,
+    a_turn_takes_more_than_its_quantum,
+    one_client_has_a_longer_cached_prefix,
+    a_client_that_waits_long_is_dear,
+    a_client_floods_and_another_one_comes,
+    a_lane_comes_under_its_declared_load,
+    two_lanes_wait_for_long,
+    one_lane_waits_alone,
+    a_lane_has_a_maximum,
+    a_lane_comes_back,
+    a_lane_waits_until_it_is_aged,
+    the_least_urgent_is_overtaken,
+    an_adapter_is_in_use,
+    somebody_of_a_better_class_comes,
+    a_prompt_comes_beside_a_stream,
+    a_prompt_would_take_the_whole_budget,
+    a_short_prompt_stands_behind_a_long_one,
+    one_prompt_at_a_time,
+    who_got_least_waits,
+    two_clients_take_turns,
+    a_client_has_its_seats,
 )

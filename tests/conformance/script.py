@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from attrs import asdict, evolve, field, frozen
 
-from schedspec.spec.protocol import read_request, read_settings
+from schedspec.spec.protocol import read_request, read_setting_value, read_settings
 from schedspec.spec.vocabulary import NS_PER_S, WEIGHTS, Request, Settings, strays
 from schedspec.spec.vocabulary import to_json as as_plain
 
@@ -56,16 +56,24 @@ def with_setting(settings: Settings, name: str, value: object) -> Settings:
     return evolve(settings, **changes)
 
 
+class Contradiction(ValueError):
+    """A world that was drawn does not go with the settings that every run has."""
+
+
 def with_settings(settings: Settings, changes: Mapping[str, object]) -> Settings:
     """The same settings but for these; of the others what contradicts them is given up, a policy and its own ones.
-    Raises ValueError if they contradict each other."""
+    Raises Contradiction if they make no sense together."""
     several: dict[str, Any] = dict(changes)
-    if "policy" in changes:
+    if changes.get("policy", settings.policy) != settings.policy:
         settings = with_setting(settings, "policy", changes["policy"])
     try:
         return evolve(settings, **several)
     except ValueError:
-        return evolve(with_setting(settings, "policy", Settings().policy), **several)
+        plain = with_setting(settings, "policy", changes.get("policy", Settings().policy))
+    try:
+        return evolve(plain, **several)
+    except ValueError as error:
+        raise Contradiction(str(error)) from None
 
 
 def read_setting(text: str) -> tuple[str, object]:
@@ -94,7 +102,7 @@ def _read_json(name: str, value: str) -> object:
         plain = json.loads(value)
     except ValueError as error:
         raise ValueError(f"setting {name} is {value!r}, but must be JSON: {error}") from None
-    return getattr(read_settings({"policy": "lanes", name: plain}, "setting"), name)
+    return read_setting_value(name, plain)
 
 
 STEP = Op("step")

@@ -55,6 +55,12 @@ def print_check(check: "Check", folder: Path) -> None:
     if findings.refused_settings:
         refused = ", ".join(sorted(findings.refused_settings))
         _line(f"settings that the subject refuses, so not tried: {escape(refused)}")
+    unseen = [rule for rule, result in results(findings).items() if result.verdict == "not exercised"]
+    claimed = [rule for rule in unseen if registry.rules[rule].binding.claims]
+    if claimed:
+        _line(
+            f"claimed and not exercised, so nothing is known of them: {', '.join(claimed)} (pin what switches them on)"
+        )
     for name, replayed in findings.workloads.items():
         cut = " (cut short: time was up)" if replayed.cut_short else ""
         _line(f"{escape(name)}: {replayed.requests} requests, {replayed.steps} steps{cut}")

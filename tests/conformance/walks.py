@@ -5,7 +5,7 @@ small world first, then who comes: equal prefixes or none, long prompts or short
 priorities, cancels and early stops or without.  Memory is short in all of them: that is where schedulers differ.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from random import Random
 
 from attrs import evolve, frozen
@@ -31,14 +31,15 @@ class Mood:
     longest_prompt: int
     longest_output: int
     requests: int
+    clients: str = "ab"
 
 
-def walk(seed: int) -> Script:
-    """The same script for the same seed."""
+def walk(seed: int, policies: Sequence[Policy] = ()) -> Script:
+    """The same script for the same seed, and the same policies that may be drawn."""
     dice = Random(seed)
-    mood = _mood(dice)
+    mood = _crowded(Random(f"crowd {seed}"), _mood(dice))
     world = _of_some_policy(Random(f"policy {seed}"), _world(dice, mood))
-    settings = with_features(Random(f"features {seed}"), world)
+    settings = with_features(Random(f"features {seed}"), world, policies)
     ops: Iterable[Op] = _operations(dice, mood)
     if settings != world:
         asked = Random(f"requests {seed}")
@@ -65,6 +66,13 @@ def _mood(dice: Random) -> Mood:
         longest_output=dice.choice((3, 6, 10)),
         requests=dice.choice((2, 3, 5, 8, 12, 12)),
     )
+
+
+def _crowded(dice: Random, mood: Mood) -> Mood:
+    """Now and then many come, of several clients: bounds on service are not reached by few."""
+    if dice.random() < 0.9:
+        return mood
+    return evolve(mood, requests=dice.choice((20, 30, 40)), clients="abcde"[: dice.randint(2, 5)])
 
 
 def _world(dice: Random, mood: Mood) -> Settings:
@@ -117,7 +125,7 @@ def _arrival(dice: Random, mood: Mood, families: list[tuple[int, ...]], number: 
     priority = dice.randrange(3) if dice.randrange(100) < mood.priorities else 0
     if mood.urgent:
         priority = mood.requests - number
-    return submit(f"r{number}", prompt, output, stop_after=stop, priority=priority, client=dice.choice("ab"))
+    return submit(f"r{number}", prompt, output, stop_after=stop, priority=priority, client=dice.choice(mood.clients))
 
 
 def _pause(dice: Random, mood: Mood, latest: int) -> list[Op]:

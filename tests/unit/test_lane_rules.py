@@ -3,7 +3,7 @@ and on one of a scheduler with a natural mistake."""
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from attrs import evolve
@@ -13,18 +13,26 @@ from schedspec.conformance.script import STEP, Op, cancel, rounds, submit
 from schedspec.reference import make
 from schedspec.reference.caps import Caps
 from schedspec.reference.decide import Room
+from schedspec.reference.faults.lanes import (
+    LendsNothing,
+    LiftsNobody,
+    PrefersTenfold,
+    PromisesAnObjective,
+    ServesAStrictly,
+    SharesLanesOtherwise,
+)
+from schedspec.reference.faults.liveness import PromisesABound, StopsAtAnAdapter, WaitsForASeat
+from schedspec.reference.faults.steps import LetsThemIn, PrefillFirst, PrefillFirstForever, TakesItAll
 from schedspec.reference.job import Job
 from schedspec.reference.scheduler import Scheduler
-from schedspec.reference.selection.bill import Bill
-from schedspec.reference.selection.lanes import ByShare, LaneQueues
+from schedspec.reference.selection.lanes import LaneQueues
 from schedspec.reference.selection.lines import Line
-from schedspec.reference.selection.patience import Patience
 from schedspec.reference.selection.race import Member, Rank
-from schedspec.reference.selection.sharing import ClientQueues, Members, SharedQueue, Sharing
+from schedspec.reference.selection.sharing import ClientQueues, SharedQueue, Sharing
 from schedspec.reference.state import Admission
 from schedspec.spec.spells import Spells
 from schedspec.spec.tracks import Track
-from schedspec.spec.vocabulary import Capabilities, Lane, Request, Settings, SubjectFactory
+from schedspec.spec.vocabulary import Lane, Request, Settings, SubjectFactory
 
 LANES = (Lane(name="a", share_percent=60), Lane(name="b", share_percent=20))
 SETTINGS = Settings(blocks=64, block_size=1, seats=1, token_budget=16, policy="lanes", lanes=LANES)
@@ -76,65 +84,7 @@ def order(driver: Driver) -> str:
     return " ".join(delta[1] for delta in deltas if delta[0] in ("admitted", "resumed"))
 
 
-class Claims(Scheduler):
-    """The reference, which claims something else beside."""
-
-    more: ClassVar[frozenset[str]] = frozenset()
-    constants: ClassVar[Mapping[str, int]] = {}
-
-    def capabilities(self) -> Capabilities:
-        shown = super().capabilities()
-        constants = {**dict(shown.constants), **self.constants}
-        return evolve(shown, claims=shown.claims | self.more, constants=constants)
-
-
 # --- lanes -------------------------------------------------------------------------------------------------
-
-
-class SharesOtherwise(Scheduler):
-    """Lanes by another rule between them."""
-
-    sharing: type[ByShare] = ByShare
-    queues: type[LaneQueues] = LaneQueues
-
-    def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
-        super().__init__(settings, seed, record=record)
-        bill = Bill.of(settings)
-        caps = Caps(settings, bill.due)
-        lanes = self.queues(self.sharing.of(settings), caps, Patience(settings.aging_picks), self.credit(settings))
-        self.state.queue = SharedQueue(bill, caps, lanes)
-
-    def credit(self, settings: Settings) -> int:
-        return settings.aging_credit
-
-
-class AlphabetFirst(ByShare):
-    """Strict priority between lanes."""
-
-    def rank(self, member: Member, counter: int) -> Rank:
-        return ord(member.name[0]), 0
-
-
-class ServesAStrictly(SharesOtherwise):
-    sharing = AlphabetFirst
-
-
-class KeepsCredit(ByShare):
-    """Who comes back is where it was."""
-
-    def lift(self, queues: Members, member: Member) -> int:
-        return 0
-
-
-class LiftsNobody(SharesOtherwise):
-    sharing = KeepsCredit
-
-
-class PrefersTenfold(SharesOtherwise):
-    """Whoever is aged is preferred by much more than was declared."""
-
-    def credit(self, settings: Settings) -> int:
-        return 10 * settings.aging_credit
 
 
 class ByNumber(Sharing):
@@ -149,14 +99,8 @@ class ClientsOneAfterAnother(LaneQueues):
         return ClientQueues(ByNumber(), self.caps)
 
 
-class EmptiesClients(SharesOtherwise):
+class EmptiesClients(SharesLanesOtherwise):
     queues = ClientsOneAfterAnother
-
-
-class LendsNothing(Claims):
-    """Rigid slices that call themselves shares."""
-
-    more: ClassVar[frozenset[str]] = frozenset({"borrowing"})
 
 
 BOTH = (*flood("b", 40), *flood("a", 40))
@@ -243,7 +187,7 @@ def test_who_comes_under_the_declared_load_is_admitted_in_time() -> None:
     settings = evolve(SETTINGS, lanes=PROMISED)
     ops = (*flood("a", 20), *rounds(4), *flood("b", 2), *rounds(2))
     keeps("LANE-6", ops, settings)
-    facts = breaks("LANE-6.objective", ops, settings, ServesAStrictly)
+    facts = breaks("LANE-6.objective", ops, settings, PromisesAnObjective)
     assert facts["request"] == "b0"
 
 
@@ -301,13 +245,6 @@ def test_the_place_of_a_victim_is_that_of_what_is_left() -> None:
     assert order(driver).split()[-2:] == ["c", "d"]
 
 
-class PromisesABound(Claims):
-    """Longest prefix, priority, or whatever: it promises a bound, and keeps none."""
-
-    more: ClassVar[frozenset[str]] = frozenset({"bounded_overtaking"})
-    constants: ClassVar[Mapping[str, int]] = {"max_overtaken": 2}
-
-
 LOW = (submit("run", 1, 1), STEP, submit("low", 1, 1, priority=1), *(submit(f"h{n}", 1, 1) for n in range(8)))
 
 
@@ -315,7 +252,7 @@ def test_nobody_is_overtaken_more_often_than_was_promised() -> None:
     settings = evolve(SETTINGS, policy="priority", lanes=(), max_overtaken=2)
     keeps("LIVE-3", LOW, settings)
     assert order(run(LOW, settings, make, "LIVE-3")).split()[:4] == ["run", "h0", "h1", "low"]
-    facts = breaks("LIVE-3.overtaken", LOW, evolve(settings, max_overtaken=0), PromisesABound)
+    facts = breaks("LIVE-3.overtaken", LOW, settings, PromisesABound)
     assert (facts["overtaken"], facts["times"], facts["most"]) == ("low", 3, 2)
 
 
@@ -336,15 +273,6 @@ def test_overtaking_is_counted_as_by_hand() -> None:
         assert [spells.overtaken(track) for track, _ in waiting.values()] == [t for _, (t,) in waiting.values()]
         assert spells.oldest(None) is min((track for track, _ in waiting.values()), key=lambda track: track.arrival)
     assert len(spells.slots) < 150
-
-
-class StopsAtAnAdapter(Scheduler):
-    """The scan of the queue ends at the first request whose adapter cannot be loaded."""
-
-    def admit(self, budget: int, blocks: int) -> list[Admission]:
-        waiting = [job for job in self.state.jobs.values() if job.state == "waiting"]
-        first = min(waiting, key=lambda job: job.arrival, default=None)
-        return [] if first and not self.state.adapters.can_serve(first) else super().admit(budget, blocks)
 
 
 ADAPTERS = evolve(SETTINGS, policy="fcfs", lanes=(), seats=4, adapter_slots=1)
@@ -372,13 +300,6 @@ CLASSES = evolve(
     SETTINGS, policy="priority", lanes=(), preempt_lower_class=True, victim="lowest_priority", blocks=6, seats=2
 )
 URGENT = (submit("x", 1, 6, priority=2), submit("y", 1, 6, priority=1), *rounds(1), submit("u", 1, 2), *rounds(1))
-
-
-class WaitsForASeat(Scheduler):
-    """It preempts for blocks and not for seats."""
-
-    def replaceable(self, job: Job, room: Room) -> list[Job]:
-        return super().replaceable(job, room) if room.seats > 0 else []
 
 
 class TakesFromEquals(Scheduler):
@@ -464,16 +385,6 @@ def test_a_cap_that_is_not_reached_is_no_reason() -> None:
 # --- how prefill and decode share a step --------------------------------------------------------------------
 
 
-class PrefillFirst(Claims):
-    """The budget goes to prompts first."""
-
-    more: ClassVar[frozenset[str]] = frozenset({"stall_free", "mixes_prefill"})
-    constants: ClassVar[Mapping[str, int]] = {"prefill_only_steps": 2}
-
-    def compose(self, jobs: list[Job]) -> tuple[list[tuple[Job, int]], int, int]:
-        return super().compose(sorted(jobs, key=lambda job: job.issued >= job.prefill_end))
-
-
 MIX = Settings(blocks=64, block_size=1, seats=4, token_budget=4)
 STREAM = (submit("stream", 1, 9), *rounds(1), submit("long", 16, 1), *rounds(8))
 
@@ -487,13 +398,8 @@ def test_no_decode_stalls_behind_a_prompt() -> None:
 def test_prefill_alone_ends_some_time() -> None:
     """The prompt takes five steps: one beside the stream, when it is admitted, and then it is alone."""
     keeps("STEP-10", STREAM, evolve(MIX, chunk_tokens=1))
-    facts = breaks("STEP-10.alone", STREAM, MIX, PrefillFirst)
+    facts = breaks("STEP-10.alone", STREAM, MIX, PrefillFirstForever)
     assert (facts["steps"], facts["most"]) == (3, 2)
-
-
-class TakesItAll(Scheduler):
-    def chunk(self, job: Job, start: int) -> int:
-        return job.known - start
 
 
 def test_one_prompt_leaves_room_for_another() -> None:
@@ -506,11 +412,6 @@ def test_one_prompt_leaves_room_for_another() -> None:
 
 def test_alone_a_prompt_may_have_it_all() -> None:
     assert not run((submit("long", 9, 1),), evolve(MIX, chunk_tokens=2), TakesItAll, "STEP-12").broken
-
-
-class LetsThemIn(Scheduler):
-    def caps_allow(self, job: Job, room: Room, *, anything_runs: bool) -> bool:
-        return True
 
 
 def test_so_many_prompts_are_in_prefill_at_once() -> None:

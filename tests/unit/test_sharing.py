@@ -359,7 +359,10 @@ def test_claims_follow_the_settings() -> None:
     assert claims_of(settings) >= wanted
     constants = constants_of(settings)
     assert constants.items() >= {"quantum": 64, "aging_credit": 7, "committed_cost": 99}.items()
-    objective = (Lane(name="l", share_percent=1, maximum_percent=99, objective_steps=9), *FAST_AND_SLOW[1:])
+    objective = (
+        Lane(name="l", share_percent=1, maximum_percent=99, objective_steps=9, load_tokens=6),
+        *FAST_AND_SLOW[1:],
+    )
     claims = claims_of(evolve(LANES, lanes=objective))
     assert "objective" in claims
     assert "borrowing" not in claims
