@@ -48,9 +48,9 @@ class Mutant:
 
 @frozen(kw_only=True)
 class Theorem:
-    """A theorem about the algorithm that rules are made after, as its source states it.  `role`: bound (of what a rule
-    promises), constant (how large U is), condition (what goes wrong without what a rule asks), reached (a run that
-    comes to the bound).  `seconds` are those of its whole file."""
+    """A theorem about the algorithm that rules are made after, as its source states it.  `role`: bound (what a rule
+    promises), part (of that), constant (how large U is), condition (what goes wrong without what a rule asks), reached
+    (a run that comes to the bound).  `seconds` are those of its whole file."""
 
     name: str
     file: str
@@ -119,11 +119,11 @@ def proved_rules() -> dict[str, str]:
 
 
 def related_theorems() -> dict[str, str]:
-    """Rule -> theorems that are no proof of it, for its card: what its constant comes to, that it is reached, and what
-    goes wrong without it."""
+    """Rule -> theorems that are no proof of it, for its card: a part of it, what its constant comes to, that it is
+    reached, and what goes wrong without it."""
     manifest = read()
     told: dict[str, list[str]] = {}
-    for role in ("constant", "reached", "condition"):
+    for role in ("part", "constant", "reached", "condition"):
         for rule, theorems in _theorems_by_rule(manifest, role).items():
             told.setdefault(rule, []).append(f"{role}: {theorems}")
     return {rule: "; ".join(parts) for rule, parts in told.items()}

@@ -52,22 +52,23 @@ Theorem a_flood_does_not_drown_a_newcomer : forall S s events t f others,
 Proof. intros S s events t f others So R H F New None. exact (flood S So s events t f others R H F New None). Qed.
 
 (* bound: FAIR-13 *)
-Theorem a_refund_is_what_was_paid_too_much_and_takes_nobody_who_waits_below_the_virtual_time : forall S s name t,
-  sound S -> reachable S s -> step S s (Finish name) = Some t ->
-  (exists j, In j (running s) /\ id j = name
+Theorem a_refund_is_what_was_paid_too_much_and_takes_nobody_who_waits_below_the_virtual_time : forall S s name e t,
+  sound S -> reachable S s -> e = Finish name \/ e = Withdraw name -> step S s e = Some t ->
+  (exists j, In j (waiting s ++ running s) /\ id j = name
     /\ counter t (owner j) = Z.max (counter s (owner j) - (billed S j - billed S (without_refund j)))
                                    (Z.min (counter s (owner j)) (virtual_time s)))
   /\ forall f, waits f t = true -> virtual_time t <= counter t f.
 Proof.
-  intros S s name t So R H. split.
-  - simpl in H. destruct (take name (running s)) as [[j rest]|] eqn:T; [|discriminate]. inversion H.
-    exists j. destruct (take_in _ _ _ _ T). pose proof (take_id _ _ _ _ T).
-    unfold settled. destruct So as (_ & _ & _ & _ & _ & ->). simpl. rewrite set_same. auto.
+  intros S s name e t So R E H. split.
+  - destruct E as [-> | ->]; simpl in H;
+      [destruct (take name (running s)) as [[j rest]|] eqn:T|destruct (take name (waiting s)) as [[j rest]|] eqn:T];
+      try discriminate; inversion H; exists j; destruct (take_in _ _ _ _ T); pose proof (take_id _ _ _ _ T);
+      unfold settled; destruct So as (_ & _ & _ & _ & _ & ->); simpl; rewrite set_same, in_app_iff; auto.
   - intros f F. refine (no_credit S So t f _ F).
-    apply (still_reachable S [Finish name] s t R). cbn [run]. rewrite H. reflexivity.
+    apply (still_reachable S [e] s t R). cbn [run]. rewrite H. reflexivity.
 Qed.
 
-(* bound: FAIR-17 *)
+(* part: FAIR-17 *)
 Theorem aging_picks_nobody_further_ahead_than_its_credit : forall S s name cached t,
   sound S -> step S s (Pick name cached) = Some t ->
   exists j m, In j (waiting s) /\ id j = name /\ least (counter s) (waiting s) = Some m

@@ -285,7 +285,7 @@ def test_the_manifest_has_the_theorems_as_they_are_stated() -> None:
     stated = [evolve(theorem, expected="proved", seconds=0) for theorem in theorems.stated()]
     assert [evolve(theorem, seconds=0) for theorem in MANIFEST.theorems] == stated
     assert {rule for theorem in stated for rule in theorem.rules} <= set(catalogue.rules)
-    assert {theorem.role for theorem in stated} == {"bound", "constant", "reached", "condition"}
+    assert {theorem.role for theorem in stated} == {"bound", "part", "constant", "reached", "condition"}
 
 
 def test_every_theorem_is_in_the_manifest() -> None:
@@ -377,6 +377,8 @@ def test_cards_say_what_the_theorems_are_about() -> None:
     assert "reached: a_difference_of_2U_is_reached (Needed.v)" in told["FAIR-8"]["theorems"]
     assert told["FAIR-5"]["evidence"] == "tested"
     assert told["FAIR-5"]["theorems"] == "condition: without_the_lift_of_victims_no_bound_holds (Needed.v)"
+    assert told["FAIR-17"]["evidence"] == "tested"
+    assert told["FAIR-17"]["theorems"].startswith("part: aging_picks_")
     assert told["KV-1"]["theorems"] is None
 
 
