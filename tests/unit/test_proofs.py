@@ -1,6 +1,7 @@
 """The manifest of the proofs against reality, and the provers against questions whose answers are known."""
 
 import json
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -292,6 +293,14 @@ def test_every_theorem_is_in_the_manifest() -> None:
     """One without a line above it that says what it is for would not be asked what it rests on."""
     written = {name for file in theorems.FILES for name in theorem_names(theorems.FOLDER / f"{file}.v")}
     assert {theorem.name for theorem in MANIFEST.theorems} == written
+
+
+def test_the_page_names_theorems_that_exist() -> None:
+    page = (theorems.FOLDER.parent / "README.md").read_text(encoding="utf-8")
+    rows = {name: rule for rule, name in re.findall(r"\| ([A-Z]+-\d+)? ?\| `(\w+)` \|", page)}
+    stated = {theorem.name: theorem.rules for theorem in MANIFEST.theorems}
+    assert len(rows) == 9
+    assert all(rule in ("", *stated[name]) for name, rule in rows.items())
 
 
 def theorem_names(path: Path) -> list[str]:
