@@ -4,13 +4,14 @@ manifest."""
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 
 import click
 from attrs import asdict, evolve
 
 from . import manifest, theorems
-from .manifest import Firing, Manifest, Proof
+from .manifest import Firing, Manifest, Proof, Theorem
 from .mutants import Trial
 from .obligations import Outcome
 from .run import by_rule, entry, firings, proof, prove_rule, trials, worst
@@ -35,11 +36,14 @@ def main(rule: str | None, second: bool, mutate: bool, in_coq: bool, as_json: bo
     if write and (rule or not second or not mutate or skipped):
         raise click.UsageError("--write needs a whole run" + (f": {skipped}" if skipped else ""))
     say: Say = (lambda line: None) if as_json else click.echo
-    proofs = _proofs(rule, second, say)
-    events = () if rule else _events(say)
-    tried = _trials(rule, say) if mutate else ()
     expected = _expected(rule, second, mutate, bool(skipped))
-    checked = _theorems(rule, mutate, skipped, say)
+    with ThreadPoolExecutor(1) as beside:  # coqc is a process of its own
+        checking = beside.submit(_check, rule, mutate, skipped)
+        proofs = _proofs(rule, second, say)
+        events = () if rule else _events(say)
+        tried = _trials(rule, say) if mutate else ()
+        checked = checking.result()
+    _tell(rule, checked, skipped, say)
     found = Manifest(proofs, events, tuple(map(entry, tried)), checked.theorems, checked.changes)
     if write:
         manifest.write(found)
@@ -112,16 +116,24 @@ def _trials(rule: str | None, say: Say) -> tuple[Trial, ...]:
     return tuple(tried)
 
 
-def _theorems(rule: str | None, mutate: bool, skipped: str, say: Say) -> theorems.Found:
-    """Those about a rule, if one is asked for: changes are of all of them together."""
-    there = [theorem for theorem in theorems.stated() if rule is None or rule in theorem.rules]
-    if not there:
-        return theorems.Found()
-    if skipped:
-        say(f"\nCoq: SKIPPED, {skipped}; {len(there)} theorems are not proved by this run")
+def _about(rule: str | None, stated: Iterable[Theorem]) -> tuple[Theorem, ...]:
+    return tuple(theorem for theorem in stated if rule is None or rule in theorem.rules)
+
+
+def _check(rule: str | None, mutate: bool, skipped: str) -> theorems.Found:
+    """What is about a rule, if one is asked for: changes are of all theorems together."""
+    if skipped or not _about(rule, theorems.stated()):
         return theorems.Found()
     whole = theorems.check(mutate=mutate and rule is None)
-    found = evolve(whole, theorems=tuple(theorem for theorem in whole.theorems if rule in (None, *theorem.rules)))
+    return evolve(whole, theorems=_about(rule, whole.theorems))
+
+
+def _tell(rule: str | None, found: theorems.Found, skipped: str, say: Say) -> None:
+    there = len(_about(rule, theorems.stated()))
+    if there and skipped:
+        say(f"\nCoq: SKIPPED, {skipped}; {there} theorems are not proved by this run")
+    if not found.theorems:
+        return
     say(f"\n{'verdict':<10}{'file':<10}theorem in Coq")
     for theorem in found.theorems:
         say(f"{theorem.expected:<10}{theorem.file:<10}{theorem.name}: {', '.join(theorem.rules)}")
@@ -129,10 +141,9 @@ def _theorems(rule: str | None, mutate: bool, skipped: str, say: Say) -> theorem
         say(found.complaint)
     good = sum(theorem.expected == "proved" for theorem in found.theorems)
     refused = sum(change.expected == "refused" for change in found.changes)
-    say(f"{good} of {len(found.theorems)} theorems proved, closed under the global context, in {found.seconds:.1f} s")
+    say(f"{good} of {there} theorems proved, closed under the global context, in {found.seconds:.1f} s")
     if found.changes:
         say(f"{refused} of {len(found.changes)} changes refused")
-    return found
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from os import times
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -159,8 +158,7 @@ def _judged(theorem: Theorem, compiled: Compiled, rests: Mapping[str, str]) -> T
 
 
 def _changed(place: Path) -> tuple[Change, ...]:
-    with ThreadPoolExecutor(2) as pool:
-        return tuple(pool.map(lambda change: _refused(place, *change), _CHANGES))
+    return tuple(_refused(place, *change) for change in _CHANGES)
 
 
 def _refused(place: Path, what: str, file: str, old: str, new: str) -> Change:
