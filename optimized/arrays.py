@@ -1,5 +1,7 @@
 """Running requests as columns: a row per request, a column per field.  Rows are reused, and grow by doubling."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 from attrs import define, field
@@ -55,7 +57,7 @@ class Rows:
     def count(self) -> int:
         return len(self.jobs)
 
-    def seat(self, jobs: list[Job], fields: list[tuple[int, ...]]) -> Ints:
+    def seat(self, jobs: list[Job], fields: Sequence[tuple[int, ...]]) -> Ints:
         """Rows for requests that begin to run, with all their fields."""
         while len(self.unused) < len(jobs):
             self._double()
@@ -68,13 +70,22 @@ class Rows:
         self.taken[rows] = True
         return rows
 
-    def leave(self, job: Job) -> None:
-        row = job.row
-        self.generation[row] += 1
-        self.taken[row] = False
-        self.jobs[row] = None
-        self.unused.append(row)
-        job.row = NO_ROW
+    def leave(self, rows: Ints) -> list[Job]:
+        """Their requests run no longer; who they were."""
+        left = []
+        for row in rows.tolist():
+            job = self.jobs[row]
+            assert job is not None
+            job.row = NO_ROW
+            self.jobs[row] = None
+            self.unused.append(row)
+            left.append(job)
+        self.generation[rows] += 1
+        self.taken[rows] = False
+        return left
+
+    def jobs_at(self, rows: Ints) -> list[Job]:
+        return [self.jobs[row] for row in rows.tolist()]  # type: ignore[misc]
 
     def copy(self) -> "Rows":
         """The same numbers, to be changed without harm."""

@@ -49,6 +49,7 @@ class Batch:
     calendar: Calendar | None = None
     tick: int = 0
 
-    def standing(self, rows: Rows) -> Bools:
-        """Whose request still has its row."""
-        return rows.generation[self.row] == self.generation
+    def standing(self, rows: Rows) -> Bools | None:
+        """Whose request still has its row; None if all have."""
+        standing: Bools = rows.generation[self.row] == self.generation
+        return None if standing.all() else standing

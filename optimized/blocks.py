@@ -1,5 +1,7 @@
 """Paged blocks that nobody shares: a stack of free ones, and a table per row."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 from attrs import define
@@ -28,29 +30,30 @@ class Blocks:
         self.free -= count
         return self.stack[self.free : self.free + count][::-1].copy()
 
-    def append_one_each(self, rows: Ints, held: Ints) -> Ints:
-        """A block for each of the rows, in order; which ones."""
+    def append(self, rows: Ints, held: Ints, counts: Ints) -> Ints:
+        """So many blocks for each of the rows, in order; all of them."""
+        taken = self.take(int(counts.sum()))
+        self._reach(int((held + counts).max(initial=0)))
+        self.tables[np.repeat(rows, counts), np.repeat(held, counts) + _places(counts)] = taken
+        return taken
+
+    def append_one(self, rows: Ints, held: Ints) -> Ints:
+        """A block for each of the rows, in order; all of them."""
         taken = self.take(len(rows))
-        self._reach(int(held.max()) + 1)
+        self._reach(int(held.max(initial=0)) + 1)
         self.tables[rows, held] = taken
         return taken
 
-    def append(self, row: int, held: int, count: int) -> Ints:
-        """So many blocks for a row; which ones."""
-        taken = self.take(count)
-        self._reach(held + count)
-        self.tables[row, held : held + count] = taken
-        return taken
-
-    def give_all(self, row: int, held: int) -> Ints:
-        """All blocks of a row, from the end of its table; which ones."""
-        given = self.tables[row, :held][::-1].copy()
-        self.stack[self.free : self.free + held] = given
-        self.free += held
+    def give_all(self, rows: Ints, held: Ints) -> Ints:
+        """All blocks of the rows, in order, each from the end of its table; all of them."""
+        last = np.repeat(held, held) - 1
+        given = self.tables[np.repeat(rows, held), last - _places(held)]
+        self.stack[self.free : self.free + len(given)] = given
+        self.free += len(given)
         return given
 
     def table(self, row: int, held: int) -> list[int]:
-        return self.tables[row, :held].tolist()
+        return list(map(int, self.tables[row, :held]))
 
     def reach_rows(self, rows: int) -> None:
         """There are so many rows now."""
@@ -63,3 +66,17 @@ class Blocks:
         if places > width:
             more = max(places, 2 * width) - width
             self.tables = np.concatenate((self.tables, np.zeros((len(self.tables), more), dtype=np.int64)), axis=1)
+
+
+def _places(counts: Ints) -> Ints:
+    """0, 1, … for each of the counts."""
+    ends = np.cumsum(counts)
+    return np.arange(len(counts) and int(ends[-1]), dtype=np.int64) - np.repeat(ends - counts, counts)
+
+
+def parts(blocks: Ints, counts: Ints) -> Iterator[list[int]]:
+    """So many of the blocks for each, as lists."""
+    plain, first = blocks.tolist(), 0
+    for count in counts.tolist():
+        yield plain[first : first + count]
+        first += count

@@ -5,6 +5,7 @@ comes or goes, a calendar stands for those arrays (`calendar.py`).
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from ..spec.vocabulary import (
 )
 from .arrays import FEW_ROWS, NOTHING, Bools, Ints, Rows
 from .batch import Batch, Growth
-from .blocks import Blocks
+from .blocks import Blocks, parts
 from .calendar import Calendar
 from .clients import SHARINGS, ClientQueue
 from .job import NO_ROW, Job
@@ -32,6 +33,9 @@ from .promises import claims_of, constants_of, refuse
 from .queue import ORDERS, KeyQueue, Queue
 
 __version__ = "1"
+
+Admission = tuple[Job, int, int]
+"""Who enters, how many tokens it runs in this step, how many blocks it takes."""
 
 
 class Scheduler:
@@ -87,10 +91,15 @@ class Scheduler:
     def cancel(self, request_id: str, now_ns: int) -> Sequence[Delta]:
         self.deltas, self.record = [], True
         job = self.jobs.get(request_id)
-        if job is not None:
+        if job is None:
+            return self.deltas
+        if job.row == NO_ROW:
+            self.queue.left(job)
+        else:
             self.leave_calendar()
-            self.end(job, ("cancelled", request_id))
-            self.drop_the_ended()
+            for _, gave in self.leave_rows(np.array([job.row], dtype=np.int64)):
+                self.tell_given(job, gave)
+        self.end(job, ("cancelled", request_id))
         return self.deltas
 
     def notify(self, event: Mapping[str, Any], now_ns: int) -> Sequence[Delta]:
@@ -115,12 +124,12 @@ class Scheduler:
         stops = {request for request, stop in zip(outcome.request, outcome.stop, strict=True) if stop}
         if batch is None:
             return self.deltas
-        rows = batch.row[(batch.samples > 0) & batch.standing(self.rows)]
-        ids = self.ids_of(rows)
+        standing, served = self.served_by(batch)
+        ids = self.ids_of(served)
         if ids:
             self.deltas.append(("delivered", ids, [tokens[request] for request in ids]))
         stopped = np.array([request in stops for request in ids], dtype=np.bool_)
-        self.settle(batch, rows, stopped)
+        self.settle(batch, standing, served, stopped)
         return self.deltas
 
     def observe(self) -> Observation:
@@ -162,12 +171,13 @@ class Scheduler:
         if self.is_next_tick(batch) and not stop.any():
             self.tick_done()
             return NOTHING
-        samples, standing = batch.samples > 0, batch.standing(self.rows)
-        return self.settle(batch, batch.row[samples & standing], stop[standing[samples]])
+        standing, served = self.served_by(batch)
+        if standing is not None:
+            stop = stop[standing[batch.samples > 0]]
+        return self.settle(batch, standing, served, stop)
 
     def ids_of(self, rows: Ints) -> list[str]:
-        jobs = self.rows.jobs
-        return [jobs[row].request.id for row in rows.tolist()]  # type: ignore[union-attr]
+        return [job.request.id for job in self.rows.jobs_at(rows)]
 
     # --- the door ----------------------------------------------------------------------------------------
 
@@ -199,12 +209,12 @@ class Scheduler:
     def decide(self) -> Batch:
         """Running requests first, in order of admission; victims if they do not all fit; else admissions."""
         growth = self.compose(self.order)
-        victims: list[Job] = []
+        admitted = []
         if growth.needed > self.blocks.free:
             growth, victims = self.with_victims(growth)
-        self.release(victims, growth)
-        admitted = [] if victims else self.admit(growth)
-        self.calm = 0 if victims or admitted or len(growth.row) < len(self.order) else self.calm + 1
+            self.release(victims, growth)
+        else:
+            admitted = self.admit(growth)
         self.grow(growth)
         return self.issue(growth, admitted)
 
@@ -225,12 +235,12 @@ class Scheduler:
         blocks = -(-missing[growing] // settings.block_size)
         return Growth(order, start, tokens, growing, blocks, int(blocks.sum()))
 
-    def with_victims(self, growth: Growth) -> tuple[Growth, list[Job]]:
+    def with_victims(self, growth: Growth) -> tuple[Growth, Ints]:
         """What those who remain get, and who does not."""
         if self.settings.victim == "lowest_priority":
             return self.without_the_lowest(growth)
         kept = self.kept(growth)
-        return growth.first(kept), self.jobs_at(growth.row[kept:][::-1])
+        return growth.first(kept), growth.row[kept:][::-1]
 
     def kept(self, growth: Growth) -> int:
         """How many of the first fit into what is free and what all behind them hold."""
@@ -239,21 +249,21 @@ class Scheduler:
         needs[growth.growing] = growth.blocks
         return int(np.searchsorted(np.cumsum(needs + held), self.blocks.free + held.sum(), side="right"))
 
-    def without_the_lowest(self, growth: Growth) -> tuple[Growth, list[Job]]:
+    def without_the_lowest(self, growth: Growth) -> tuple[Growth, Ints]:
         """Largest (priority, admission) first.  Who leaves gives its budget back, so that the rest is composed anew."""
-        line = sorted(self.jobs_at(self.order), key=lambda job: (job.request.priority, job.admission))
-        victims: list[Job] = []
+        line = sorted(self.rows.jobs_at(self.order), key=lambda job: (job.request.priority, job.admission))
+        victims: list[int] = []
         free, order = self.blocks.free, self.order
         while growth.needed > free:
-            victims.append(line.pop())
-            free += int(self.rows.held[victims[-1].row])
-            order = order[order != victims[-1].row]
+            victims.append(line.pop().row)
+            free += int(self.rows.held[victims[-1]])
+            order = order[order != victims[-1]]
             growth = self.compose(order)
-        return growth, victims
+        return growth, np.array(victims, dtype=np.int64)
 
     # --- admissions --------------------------------------------------------------------------------------
 
-    def admit(self, growth: Growth) -> list[tuple[Job, int, int]]:
+    def admit(self, growth: Growth) -> list[Admission]:
         """From the head of the queue until somebody does not fit (break) or nobody does (skip): who, with how many
         tokens and how many blocks."""
         if not self.queue.size:
@@ -261,11 +271,11 @@ class Scheduler:
         budget = self.settings.token_budget - int(growth.tokens.sum())
         return self.admit_into(budget, self.blocks.free - growth.needed)
 
-    def admit_into(self, budget: int, blocks: int) -> list[tuple[Job, int, int]]:
+    def admit_into(self, budget: int, blocks: int) -> list[Admission]:
         settings, queue = self.settings, self.queue
         seats = settings.seats - len(self.order)
         resident, prefilling = self.resident_tokens, self.prefilling()
-        admitted: list[tuple[Job, int, int]] = []
+        admitted: list[Admission] = []
         blocked: list[Job] = []
         while seats > 0 and budget > 0 and blocks > 0 and (job := queue.pop()):
             alone = not (len(self.order) or admitted)
@@ -317,61 +327,65 @@ class Scheduler:
 
     # --- the phases after DECIDE -----------------------------------------------------------------------------
 
-    def release(self, victims: list[Job], growth: Growth) -> None:
-        if not victims:
-            return
-        requester = self.jobs_at(growth.row[growth.growing[:1]])
-        for job in victims:
-            self.preempt(job, requester[0] if requester else job)
-        self.drop_the_ended()
+    def release(self, victims: Ints, growth: Growth) -> None:
+        """Back to their places; prompt and outputs stay, all else is computed again."""
+        requester = self.ids_of(growth.row[growth.growing[:1]])
+        outputs = self.rows.outputs[victims].tolist()
+        given = self.leave_rows(victims)
+        for (job, gave), made in zip(given, outputs, strict=True):
+            job.outputs = made
+            job.was_preempted = True
+            self.queue.push(job)
+            if self.record:
+                self.tell_given(job, gave)
+                whose = requester[0] if requester else job.request.id
+                self.deltas.append(("preempted", job.request.id, "recompute", whose))
 
     def grow(self, growth: Growth) -> None:
         """Blocks for those who run, in order of admission."""
         if not growth.needed:
             return
-        growing = growth.row[growth.growing]
-        if growth.needed == len(growing):
-            self.grow_by_one(growing)
+        rows = growth.row[growth.growing]
+        if growth.needed == len(rows):
+            self.grow_by_one(rows)
             return
-        for row, count in zip(growing.tolist(), growth.blocks.tolist(), strict=True):
-            self.take(row, count)
-
-    def grow_by_one(self, growing: Ints) -> None:
-        held = self.rows.held[growing]
-        taken = self.blocks.append_one_each(growing, held)
-        self.rows.held[growing] = held + 1
+        taken = self.blocks.append(rows, self.rows.held[rows], growth.blocks)
+        self.rows.held[rows] += growth.blocks
         if self.record:
-            ids = self.ids_of(growing)
+            ids = self.ids_of(rows)
+            self.deltas += [("took", *told) for told in zip(ids, parts(taken, growth.blocks), strict=True)]
+
+    def grow_by_one(self, rows: Ints) -> None:
+        held = self.rows.held[rows]
+        taken = self.blocks.append_one(rows, held)
+        self.rows.held[rows] = held + 1
+        if self.record:
+            ids = self.ids_of(rows)
             self.deltas += [("took", id, [block]) for id, block in zip(ids, taken.tolist(), strict=True)]
 
-    def take(self, row: int, count: int) -> None:
-        taken = self.blocks.append(row, int(self.rows.held[row]), count)
-        self.rows.held[row] += count
-        if self.record:
-            self.deltas.append(("took", self.jobs_at([row])[0].request.id, taken.tolist()))
-
-    def seat(self, admitted: list[tuple[Job, int, int]]) -> Ints:
+    def seat(self, admitted: list[Admission]) -> Ints:
         """Rows for the admitted, with their blocks."""
         fields = []
-        for number, (job, _, _) in enumerate(admitted, start=self.admissions + 1):
+        for number, (job, _, needed) in enumerate(admitted, start=self.admissions + 1):
             job.admission = number
             self.resident_tokens += job.prompt + job.declared
-            samples_left = job.declared - job.outputs
-            fields.append(
-                (0, job.known, 0, job.outputs, samples_left, job.declared, 0, job.known, job.client, job.rate)
-            )
+            known, left = job.known, job.declared - job.outputs
+            fields.append((0, known, 0, job.outputs, left, job.declared, needed, known, job.client, job.rate))
         self.admissions += len(admitted)
         rows = self.rows.seat([job for job, _, _ in admitted], fields)
         self.blocks.reach_rows(self.rows.count)
-        for job, _, needed in admitted:
-            self.take(job.row, needed)
-            if self.record:
+        counts = self.rows.held[rows]
+        taken = self.blocks.append(rows, np.zeros_like(counts), counts)
+        if self.record:
+            for (job, _, _), blocks in zip(admitted, parts(taken, counts), strict=True):
+                self.deltas.append(("took", job.request.id, blocks))
                 self.deltas.append(("resumed" if job.was_preempted else "admitted", job.request.id, 0))
+        for job, _, _ in admitted:
             job.was_preempted = False
         self.order = np.concatenate((self.order, rows))
         return rows
 
-    def issue(self, growth: Growth, admitted: list[tuple[Job, int, int]]) -> Batch:
+    def issue(self, growth: Growth, admitted: list[Admission]) -> Batch:
         """Positions are scheduled; the last known one is followed by an output to come."""
         row, start, tokens = growth.row, growth.start, growth.tokens
         if len(row) and not tokens.all():
@@ -388,37 +402,45 @@ class Scheduler:
         rows.issued[row] = start + tokens
         rows.left[row] = left + samples
         rows.samples_left[row] -= samples
-        if len(row) < len(self.order) or not samples.all():
-            self.calm = 0
+        is_calm = len(row) == len(self.order) and not admitted and samples.all()
+        self.calm = self.calm + 1 if is_calm else 0
         return Batch(self.steps, row, start, tokens, samples, rows.generation[row])
 
     # --- results -------------------------------------------------------------------------------------------
 
-    def settle(self, batch: Batch, served: Ints, stopped: Bools) -> Ints:
+    def served_by(self, batch: Batch) -> tuple[Bools | None, Ints]:
+        """Which entries still stand (None: all), and the rows of those that bring an output."""
+        standing = batch.standing(self.rows)
+        brings = batch.samples > 0 if standing is None else (batch.samples > 0) & standing
+        return standing, batch.row if brings.all() else batch.row[brings]
+
+    def settle(self, batch: Batch, standing: Bools | None, served: Ints, stopped: Bools) -> Ints:
         """Results count for the entries that still stand; who ends, in order.  `served` are rows that got an output,
         `stopped` whether their model ended there."""
-        rows = self.rows
         if self.is_next_tick(batch) and not stopped.any():
             self.tick_done()
             return NOTHING
         if self.calendar is not None and (self.calendar.done or batch.calendar is self.calendar):
             self.leave_calendar()
-        standing = batch.standing(rows)
-        rows.computed[batch.row[standing]] = (batch.start + batch.tokens)[standing]
+        rows, row, computed = self.rows, batch.row, batch.start + batch.tokens
+        if standing is not None:
+            row, computed = row[standing], computed[standing]
+        rows.computed[row] = computed
         if not len(served):
             return NOTHING
         outputs = rows.outputs[served] + 1
         rows.outputs[served] = outputs
         self.queue.served(rows, served)
         ended = np.flatnonzero(stopped | (outputs >= rows.declared[served]))
-        if not len(ended):
-            return NOTHING
-        self.leave_calendar()
-        for place in ended.tolist():
-            job = self.jobs_at([served[place]])[0]
-            self.end(job, ("finished", job.request.id, "stop" if stopped[place] else "length"))
-        self.drop_the_ended()
+        if len(ended):
+            self.leave_calendar()
+            self.finish(served[ended], stopped[ended])
         return served[ended]
+
+    def finish(self, rows: Ints, stopped: Bools) -> None:
+        for (job, gave), stop in zip(self.leave_rows(rows), stopped.tolist(), strict=True):
+            self.tell_given(job, gave)
+            self.end(job, ("finished", job.request.id, "stop" if stop else "length"))
 
     # --- the calendar ----------------------------------------------------------------------------------------
 
@@ -475,40 +497,26 @@ class Scheduler:
             self.calendar = None
         self.calm = 0
 
-    # --- transitions of one request ----------------------------------------------------------------------
-
-    def preempt(self, job: Job, requester: Job) -> None:
-        """Back to its place; prompt and outputs stay, all else is computed again."""
-        job.outputs = int(self.rows.outputs[job.row])
-        self.leave_row(job)
-        job.was_preempted = True
-        self.queue.push(job)
-        if self.record:
-            self.deltas.append(("preempted", job.request.id, "recompute", requester.request.id))
+    # --- who leaves --------------------------------------------------------------------------------------
 
     def end(self, job: Job, event: Delta) -> None:
         job.is_live = False
-        if job.row == NO_ROW:
-            self.queue.left(job)
-        else:
-            self.leave_row(job)
         del self.jobs[job.request.id]
         if self.record:
             self.deltas.append(event)
 
-    def leave_row(self, job: Job) -> None:
-        given = self.blocks.give_all(job.row, int(self.rows.held[job.row]))
-        if self.record and len(given):
-            self.deltas.append(("gave", job.request.id, given.tolist()))
-        self.resident_tokens -= job.prompt + job.declared
-        self.rows.leave(job)
+    def tell_given(self, job: Job, blocks: list[int]) -> None:
+        if self.record and blocks:
+            self.deltas.append(("gave", job.request.id, blocks))
 
-    def drop_the_ended(self) -> None:
-        """Those who have no row any more run no longer."""
+    def leave_rows(self, rows: Ints) -> list[tuple[Job, list[int]]]:
+        """Out of the running set, in this order: who, and, where it is told, the blocks that it gave."""
+        counts = self.rows.held[rows]
+        given = self.blocks.give_all(rows, counts)
+        jobs = self.rows.leave(rows)
         self.order = self.order[self.rows.taken[self.order]]
-
-    def jobs_at(self, rows: "Ints | list[int]") -> list[Job]:
-        return [job for row in rows if (job := self.rows.jobs[row]) is not None]
+        self.resident_tokens -= sum(job.prompt + job.declared for job in jobs)
+        return list(zip(jobs, parts(given, counts) if self.record else repeat([]), strict=False))
 
 
 def new_queue(settings: Settings) -> Queue:
