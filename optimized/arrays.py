@@ -85,7 +85,7 @@ class Rows:
         return left
 
     def jobs_at(self, rows: Ints) -> list[Job]:
-        return [self.jobs[row] for row in rows.tolist()]  # type: ignore[misc]
+        return [self.jobs[row] for row in rows.tolist()]
 
     def copy(self) -> "Rows":
         """The same numbers, to be changed without harm."""

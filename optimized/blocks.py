@@ -47,7 +47,7 @@ class Blocks:
     def give_all(self, rows: Ints, held: Ints) -> Ints:
         """All blocks of the rows, in order, each from the end of its table; all of them."""
         last = np.repeat(held, held) - 1
-        given = self.tables[np.repeat(rows, held), last - _places(held)]
+        given: Ints = self.tables[np.repeat(rows, held), last - _places(held)]
         self.stack[self.free : self.free + len(given)] = given
         self.free += len(given)
         return given
