@@ -31,6 +31,10 @@ NEAREST = {"policy": {"lanes": "vtc", "dlpm": "vtc", "drr": "lcf", "lpm": "fcfs"
 """What is asked for instead of a policy that is not supported; of other settings the default is."""
 
 
+LONG = 120
+"""Operations of a run that is not looked at after each of them; its answers all are."""
+
+
 class Differs(AssertionError):
     """The two answered differently."""
 
@@ -61,6 +65,8 @@ class Pair:
     prompts: dict[str, int] = Factory(dict)
     plans: deque[tuple[Plan, Batch]] = Factory(deque)
     outcomes: deque[tuple[Outcome, Batch]] = Factory(lambda: deque(maxlen=4))
+    look_every: int = 1
+    calls: int = 0
     steps: int = 0
 
     @classmethod
@@ -86,7 +92,9 @@ class Pair:
             self.complete(*self.next_outcome(op.back - 1))
         elif op.kind == "repeat" and len(self.outcomes) >= op.back:
             self.complete(*self.outcomes[-op.back])
-        self.look()
+        self.calls += 1
+        if self.calls % self.look_every == 0:
+            self.look()
 
     def drain(self, most: int = 3_000) -> None:
         """Until every request has ended."""
@@ -95,6 +103,7 @@ class Pair:
             while self.plans:
                 self.do(COMPLETE)
             most -= 1
+        self.look()
 
     def submit(self, request: Request, stop_after: int | None) -> None:
         self.prompts.setdefault(request.id, request.prompt_tokens)
@@ -156,6 +165,7 @@ def same(what: str, shown: object, expected: object) -> None:
 def compare(script: Script, kind: type[Optimized] = Optimized) -> Pair:
     """A script as far as it goes, with what overlap it has, and its end.  Raises Differs."""
     pair = Pair.of(script.settings, script.seed, kind, calm_steps=1 + script.seed % 2)
+    pair.look_every = 1 if len(script.ops) < LONG else 7
     for op in script.ops:
         if op.kind != "step" or len(pair.plans) < max(2, script.settings.overlap_depth):
             pair.do(op)
