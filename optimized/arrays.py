@@ -11,7 +11,10 @@ from .job import NO_ROW, Job
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-FIELDS = ("issued", "left", "computed", "outputs", "samples_left", "declared", "held", "prefill_end", "client", "rate")
+FIELDS = (
+    *("issued", "left", "computed", "outputs", "samples_left", "declared", "held", "prefill_end"),
+    *("client", "rate", "lane", "lane_rate", "charged_outputs"),
+)
 FEW_ROWS = 16
 LARGEST = 1 << 62
 """No sum of two numbers within this overflows."""
@@ -44,6 +47,9 @@ class Rows:
     prefill_end: Ints = field(init=False)
     client: Ints = field(init=False)
     rate: Ints = field(init=False)
+    lane: Ints = field(init=False)
+    lane_rate: Ints = field(init=False)
+    charged_outputs: Ints = field(init=False)
 
     @classmethod
     def of(cls, count: int) -> "Rows":

@@ -3,8 +3,8 @@
 from ..spec.settings import OF_CLIENTS, Settings, unsupported
 from ..spec.vocabulary import Unsupported
 from .arrays import LARGEST
-from .clients import SHARINGS
 from .queue import ORDERS
+from .sharing import SHARINGS
 
 HONOURED = (
     "blocks",
@@ -22,6 +22,7 @@ HONOURED = (
     "max_prompt_tokens",
     "max_output_tokens",
     "max_model_tokens",
+    "max_overtaken",
     "quantum",
     "request_weight",
     "input_weight",
@@ -29,6 +30,13 @@ HONOURED = (
     "product_weight",
     "square_weight",
     "prices",
+    "charge_prompt",
+    "charge_prediction",
+    "aging_picks",
+    "aging_credit",
+    "client_seats",
+    "client_resident_tokens",
+    "lanes",
     "resident_tokens",
     "prefilling_requests",
 )
@@ -54,25 +62,44 @@ def refuse(settings: Settings) -> None:
 def claims_of(settings: Settings) -> frozenset[str]:
     claims = {"hard_budget", "hybrid", "watermark", settings.policy, settings.at_blocked_head}
     claims |= {VICTIMS[settings.victim], *RESERVES[settings.reserve]}
-    if settings.at_blocked_head == "break" and settings.policy in KEEPS_PLACES:
-        claims.add("resume_order")
-    if settings.at_blocked_head == "break" and settings.policy == "vtc":
-        claims.add("fair_share")
-    if settings.policy in OF_CLIENTS and settings.policy != "round_robin" and settings.prices:
-        claims.add("weighted")
-    if settings.prefilling_requests:
-        claims.add("prefill_cap")
-    if settings.chunked_prefill and settings.chunk_tokens:
-        claims.add("prompt_share")
-    if leaves_no_decode_out(settings):
-        claims |= {"stall_free", "mixes_prefill"}
-    if settings.overlap_depth > 1:
-        claims.add("overlap")
-    return frozenset(claims)
+    is_strict = settings.at_blocked_head == "break"
+    conditions = {
+        "resume_order": is_strict and not settings.max_overtaken and settings.policy in KEEPS_PLACES,
+        "bounded_overtaking": is_strict and settings.max_overtaken > 0,
+        "prefill_cap": settings.prefilling_requests > 0,
+        "prompt_share": settings.chunked_prefill and settings.chunk_tokens > 0,
+        "stall_free": leaves_no_decode_out(settings),
+        "mixes_prefill": leaves_no_decode_out(settings),
+        "overlap": settings.overlap_depth > 1,
+    }
+    if settings.policy in OF_CLIENTS:
+        conditions |= of_sharing(settings)
+    return frozenset(claims | {claim for claim, holds in conditions.items() if holds})
+
+
+def of_sharing(settings: Settings) -> dict[str, bool]:
+    """A counter of turns has no prices and no credit."""
+    of_service, of_lanes = settings.policy != "round_robin", settings.policy == "lanes"
+    return {
+        "fair_share": settings.policy in ("vtc", "drr") and settings.at_blocked_head == "break",
+        "weighted": of_service and bool(settings.prices),
+        "per_chunk": of_service and settings.charge_prompt == "chunk",
+        "prediction": of_service and settings.charge_prediction,
+        "aged_sharing": of_service and settings.aging_picks > 0,
+        "shares": of_lanes,
+        "burst": of_lanes,
+        "borrowing": of_lanes and all(lane.maximum_percent == 100 for lane in settings.lanes),
+        "objective": of_lanes and any(lane.objective_steps for lane in settings.lanes),
+    }
 
 
 def constants_of(settings: Settings) -> dict[str, int]:
-    return {"prefill_only_steps": 0} if leaves_no_decode_out(settings) else {}
+    constants = {"prefill_only_steps": 0} if leaves_no_decode_out(settings) else {}
+    if settings.max_overtaken and settings.at_blocked_head == "break":
+        constants["max_overtaken"] = settings.max_overtaken
+    if settings.aging_credit and settings.policy != "round_robin":
+        constants["aging_credit"] = settings.aging_credit
+    return constants | ({"quantum": settings.quantum} if settings.policy == "drr" else {})
 
 
 def leaves_no_decode_out(settings: Settings) -> bool:

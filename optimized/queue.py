@@ -1,9 +1,11 @@
 """Who of the waiting is next: one queue in the order of a key, a heap."""
 
 import heapq
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
 
-from attrs import Factory, define
+from attrs import Factory, define, field
 
 from ..spec.queueing import NEVER_NS, expected_left, mlfq_level
 from ..spec.settings import AGING_ARRIVALS, SJF_ARRIVALS, Settings
@@ -33,8 +35,30 @@ class Queue:
         """It stands in the queue, and waits no longer."""
         raise NotImplementedError
 
+    def may(self, job: Job) -> bool:
+        """Whether the caps of its client and lane let it run."""
+        return True
+
     def picked(self, job: Job) -> None:
         """It is admitted."""
+
+    def released(self, job: Job) -> None:
+        """It has left the running set."""
+
+    def ended(self, job: Job) -> None:
+        """No more outputs of it will come."""
+
+    @property
+    def hears_of_chunks(self) -> bool:
+        """Whether it wants to know which positions are scheduled."""
+        return False
+
+    def ran(self, job: Job, end: int) -> None:
+        """Its positions up to `end` are scheduled."""
+
+    def fields_of(self, job: Job) -> tuple[int, ...]:
+        """What stands in its row of clients and service."""
+        return (0,) * 5
 
     def served(self, rows: Rows, which: Ints) -> None:
         """Each of these rows got an output."""
@@ -60,17 +84,16 @@ class Queue:
 @define(eq=False)
 class KeyQueue(Queue):
     """The smallest key first, and among equals who arrived earlier.  An entry counts if its number is the one that
-    stands in its job; others are dropped when they surface."""
+    stands in its job; others are dropped when they surface.  Queues of the same jobs share `numbers`."""
 
     key: Key
+    numbers: Iterator[int]
     heap: list[tuple[int, int, int, Job]] = Factory(list)
     size: int = 0
-    entries: int = 0
 
     def push(self, job: Job) -> None:
-        self.entries += 1
-        job.entry = self.entries
-        heapq.heappush(self.heap, (self.key(job), job.arrival, self.entries, job))
+        job.entry = next(self.numbers)
+        heapq.heappush(self.heap, (self.key(job), job.arrival, job.entry, job))
         self.size += 1
 
     put_back = push
@@ -86,6 +109,77 @@ class KeyQueue(Queue):
     def left(self, job: Job) -> None:
         job.entry = 0
         self.size -= 1
+
+
+@define(eq=False)
+class Spell:
+    """A time of waiting: its number, and how many admissions there had been when it began.  `is_next`: it has seen so
+    many that its job goes before all who have not; `is_out`: its job is to be picked or put back."""
+
+    number: int
+    admissions_before: int
+    is_next: bool = False
+    is_out: bool = False
+
+
+@define(eq=False)
+class GuardedQueue(Queue):
+    """Whoever saw `max_overtaken` admissions since it began to wait is next; among such, who began earlier.  `young`
+    has the others in the order in which they began."""
+
+    order: KeyQueue
+    max_overtaken: int
+    next: KeyQueue = field(init=False)
+    spells: dict[Job, Spell] = Factory(dict)
+    young: deque[tuple[Job, Spell]] = Factory(deque)
+    begun: int = 0
+    admissions: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        self.next = KeyQueue(lambda job: self.spells[job].number, self.order.numbers)
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        return self.order.size + self.next.size
+
+    def push(self, job: Job) -> None:
+        self.begun += 1
+        spell = self.spells[job] = Spell(self.begun, self.admissions)
+        self.young.append((job, spell))
+        self.order.push(job)
+
+    def pop(self) -> Job | None:
+        self._look_at_the_young()
+        job = self.next.pop() or self.order.pop()
+        if job is not None:
+            self.spells[job].is_out = True
+        return job
+
+    def put_back(self, job: Job) -> None:
+        spell = self.spells[job]
+        spell.is_out, spell.is_next = False, self._has_seen_enough(spell)
+        self._queue_of(spell).push(job)
+
+    def left(self, job: Job) -> None:
+        self._queue_of(self.spells.pop(job)).left(job)
+
+    def picked(self, job: Job) -> None:
+        del self.spells[job]
+        self.admissions += 1
+
+    def _look_at_the_young(self) -> None:
+        while self.young and self._has_seen_enough(self.young[0][1]):
+            job, spell = self.young.popleft()
+            if self.spells.get(job) is spell and not (spell.is_out or spell.is_next):
+                self.order.left(job)
+                self.next.push(job)
+                spell.is_next = True
+
+    def _has_seen_enough(self, spell: Spell) -> bool:
+        return self.admissions - spell.admissions_before >= self.max_overtaken
+
+    def _queue_of(self, spell: Spell) -> KeyQueue:
+        return self.next if spell.is_next else self.order
 
 
 def _deadline(job: Job) -> int:
@@ -107,3 +201,8 @@ ORDERS: Mapping[str, Callable[[Settings], Key]] = {
     "mlfq": lambda settings: lambda job: mlfq_level(job.known, settings.quantum),
 }
 """Policy -> its key.  Keys are Python's integers: none is too large."""
+
+
+def one_queue(settings: Settings) -> Queue:
+    queue = KeyQueue(ORDERS[settings.policy](settings), count(1))
+    return GuardedQueue(queue, settings.max_overtaken) if settings.max_overtaken else queue

@@ -27,10 +27,11 @@ from .arrays import FEW_ROWS, NOTHING, Bools, Ints, Rows
 from .batch import Batch, Growth
 from .blocks import Blocks, parts
 from .calendar import Calendar
-from .clients import SHARINGS, ClientQueue
+from .clients import ClientQueue
 from .job import NO_ROW, Job
 from .promises import claims_of, constants_of, refuse
-from .queue import ORDERS, KeyQueue, Queue
+from .queue import Queue, one_queue
+from .sharing import SHARINGS
 
 __version__ = "1"
 
@@ -99,6 +100,7 @@ class Scheduler:
             self.leave_calendar()
             for _, gave in self.leave_rows(np.array([job.row], dtype=np.int64)):
                 self.tell_given(job, gave)
+                self.queue.released(job)
         self.end(job, ("cancelled", request_id))
         return self.deltas
 
@@ -281,7 +283,7 @@ class Scheduler:
             alone = not (len(self.order) or admitted)
             tokens = self.chunk(job, budget)
             needed = self.reserved(job, tokens)
-            fits = tokens > 0 and needed <= blocks - (0 if alone else settings.watermark_blocks)
+            fits = tokens > 0 and queue.may(job) and needed <= blocks - (0 if alone else settings.watermark_blocks)
             if not (fits and self.is_within_caps(job, resident, prefilling, alone=alone)):
                 blocked.append(job)
                 if settings.at_blocked_head == "break":
@@ -290,7 +292,7 @@ class Scheduler:
             queue.picked(job)
             admitted.append((job, tokens, needed))
             seats, budget, blocks = seats - 1, budget - tokens, blocks - needed
-            resident, prefilling = resident + job.prompt + job.declared, prefilling + 1
+            resident, prefilling = resident + job.length, prefilling + 1
         for job in blocked:
             queue.put_back(job)
         return admitted
@@ -323,18 +325,16 @@ class Scheduler:
         s = self.settings
         if s.prefilling_requests and prefilling >= s.prefilling_requests:
             return False
-        return alone or not s.resident_tokens or resident + job.prompt + job.declared <= s.resident_tokens
+        return alone or not s.resident_tokens or resident + job.length <= s.resident_tokens
 
     # --- the phases after DECIDE -----------------------------------------------------------------------------
 
     def release(self, victims: Ints, growth: Growth) -> None:
         """Back to their places; prompt and outputs stay, all else is computed again."""
         requester = self.ids_of(growth.row[growth.growing[:1]])
-        outputs = self.rows.outputs[victims].tolist()
-        given = self.leave_rows(victims)
-        for (job, gave), made in zip(given, outputs, strict=True):
-            job.outputs = made
+        for job, gave in self.leave_rows(victims):
             job.was_preempted = True
+            self.queue.released(job)
             self.queue.push(job)
             if self.record:
                 self.tell_given(job, gave)
@@ -365,12 +365,13 @@ class Scheduler:
 
     def seat(self, admitted: list[Admission]) -> Ints:
         """Rows for the admitted, with their blocks."""
-        fields = []
+        fields: list[tuple[int, ...]] = []
         for number, (job, _, needed) in enumerate(admitted, start=self.admissions + 1):
             job.admission = number
-            self.resident_tokens += job.prompt + job.declared
+            self.resident_tokens += job.length
             known, left = job.known, job.declared - job.outputs
-            fields.append((0, known, 0, job.outputs, left, job.declared, needed, known, job.client, job.rate))
+            positions = 0, known, 0, job.outputs, left, job.declared, needed, known
+            fields.append(positions + self.queue.fields_of(job))
         self.admissions += len(admitted)
         rows = self.rows.seat([job for job, _, _ in admitted], fields)
         self.blocks.reach_rows(self.rows.count)
@@ -402,9 +403,17 @@ class Scheduler:
         rows.issued[row] = start + tokens
         rows.left[row] = left + samples
         rows.samples_left[row] -= samples
+        if self.queue.hears_of_chunks:
+            self.tell_chunks(row, rows.issued[row])
         is_calm = len(row) == len(self.order) and not admitted and samples.all()
         self.calm = self.calm + 1 if is_calm else 0
         return Batch(self.steps, row, start, tokens, samples, rows.generation[row])
+
+    def tell_chunks(self, rows: Ints, ends: Ints) -> None:
+        """Where a prompt is charged as it is scheduled."""
+        prefilling = ends <= self.rows.prefill_end[rows]
+        for job, end in zip(self.rows.jobs_at(rows[prefilling]), ends[prefilling].tolist(), strict=True):
+            self.queue.ran(job, end)
 
     # --- results -------------------------------------------------------------------------------------------
 
@@ -440,6 +449,7 @@ class Scheduler:
     def finish(self, rows: Ints, stopped: Bools) -> None:
         for (job, gave), stop in zip(self.leave_rows(rows), stopped.tolist(), strict=True):
             self.tell_given(job, gave)
+            self.queue.released(job)
             self.end(job, ("finished", job.request.id, "stop" if stop else "length"))
 
     # --- the calendar ----------------------------------------------------------------------------------------
@@ -501,6 +511,7 @@ class Scheduler:
 
     def end(self, job: Job, event: Delta) -> None:
         job.is_live = False
+        self.queue.ended(job)
         del self.jobs[job.request.id]
         if self.record:
             self.deltas.append(event)
@@ -513,16 +524,19 @@ class Scheduler:
         """Out of the running set, in this order: who, and, where it is told, the blocks that it gave."""
         counts = self.rows.held[rows]
         given = self.blocks.give_all(rows, counts)
+        outputs = self.rows.outputs[rows].tolist()
         jobs = self.rows.leave(rows)
+        for job, made in zip(jobs, outputs, strict=True):
+            job.outputs = made
         self.order = self.order[self.rows.taken[self.order]]
-        self.resident_tokens -= sum(job.prompt + job.declared for job in jobs)
+        self.resident_tokens -= sum(job.length for job in jobs)
         return list(zip(jobs, parts(given, counts) if self.record else repeat([]), strict=False))
 
 
 def new_queue(settings: Settings) -> Queue:
     if settings.policy in SHARINGS:
         return ClientQueue.of(settings)
-    return KeyQueue(ORDERS[settings.policy](settings))
+    return one_queue(settings)
 
 
 def view(job: Job, rows: Rows) -> RequestView:

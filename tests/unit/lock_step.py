@@ -20,6 +20,7 @@ if __name__ == "__main__":
     ROOT = Path(__file__).resolve().parents[2]
     sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
+from schedspec.conformance.features import of_feature, with_features
 from schedspec.conformance.script import COMPLETE, STEP, Op, Script, cancel, submit, with_deadline, with_setting
 from schedspec.conformance.walks import walk
 from schedspec.optimized.batch import Batch
@@ -27,7 +28,7 @@ from schedspec.optimized.scheduler import Scheduler as Optimized
 from schedspec.reference import Scheduler as Reference
 from schedspec.spec.vocabulary import Outcome, Plan, Policy, Request, Settings, Unsupported
 
-NEAREST = {"policy": {"lanes": "vtc", "dlpm": "vtc", "drr": "lcf", "lpm": "fcfs"}}
+NEAREST = {"policy": {"dlpm": "drr", "lpm": "fcfs"}}
 """What is asked for instead of a policy that is not supported; of other settings the default is."""
 
 
@@ -221,8 +222,12 @@ def longer_walk(seed: int) -> Script:
     if policy in ("vtc", "lcf"):
         settings = evolve(settings, **dice.choice(WEIGHTS), prices=dice.choice(({}, {"c1": 3, "c2": 2})))  # type: ignore[arg-type]
     clients = dice.choice((1, 2, 5, 40))
-    ops = map(with_deadline, _operations(dice, clients, settings.overlap_depth))
-    return Script(supported(settings), seed, ops)
+    ops: Iterable[Op] = _operations(dice, clients, settings.overlap_depth)
+    if dice.random() < 0.6:
+        settings = with_features(Random(f"features {seed}"), settings)
+    settings = supported(settings)
+    asked = Random(f"requests {seed}")
+    return Script(settings, seed, [of_feature(asked, with_deadline(op), settings) for op in ops])
 
 
 def _operations(dice: Random, clients: int, depth: int) -> Iterator[Op]:

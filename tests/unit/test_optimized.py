@@ -20,9 +20,11 @@ from schedspec.conformance.script import COMPLETE, STEP, Op, cancel, rounds, sub
 from schedspec.optimized.arrays import FEW_ROWS, Bools, Ints
 from schedspec.optimized.batch import Batch, Growth
 from schedspec.optimized.blocks import Blocks
-from schedspec.optimized.clients import ClientQueue, Least
+from schedspec.optimized.clients import ClientQueue
 from schedspec.optimized.job import Job
+from schedspec.optimized.members import Group, Member, Race, Sharing
 from schedspec.optimized.scheduler import Admission, Scheduler
+from schedspec.optimized.sharing import Vtc
 from schedspec.spec.vocabulary import Delta, Outcome, Request, Settings, Unsupported
 
 from .lock_step import Pair, compare, drawn, first_difference, supported
@@ -219,10 +221,13 @@ class WrongTie(Scheduler):
         self.queue.push = push  # type: ignore[method-assign]
 
 
-class LastSeenFirst(Least):
-    def first(self) -> int | None:
-        clients = [client for client in self.listed if self.counts(client)]
-        return min(clients, key=lambda client: (self.counter(client), -client), default=None)
+class LastSeenFirst(Race):
+    def first(self) -> Member | None:
+        first = super().first()
+        if first is None:
+            return None
+        members = [member for _, _, member in self.heap if self.takes_part(member)]
+        return max((m for m in members if self.rank(m) == self.rank(first)), key=lambda m: m.number)
 
 
 class WrongTieOfClients(Scheduler):
@@ -231,7 +236,8 @@ class WrongTieOfClients(Scheduler):
     def __init__(self, settings: Settings, seed: int = 0) -> None:
         super().__init__(settings, seed)
         if isinstance(self.queue, ClientQueue):
-            self.queue.race = LastSeenFirst(self.queue.race.counter, self.queue.race.counts)
+            plain = self.queue.group.race
+            self.queue.group.race = LastSeenFirst(plain.rank, plain.takes_part)
 
 
 class Int32(Scheduler):
@@ -240,7 +246,7 @@ class Int32(Scheduler):
     def complete(self, outcome: Outcome, now_ns: int) -> list[Delta]:
         deltas = super().complete(outcome, now_ns)
         if isinstance(self.queue, ClientQueue):
-            service = self.queue.service
+            service = self.queue.of_clients
             service.since = service.since.astype(np.int32).astype(np.int64)
         return list(deltas)
 
@@ -311,7 +317,30 @@ class Unlifted(Scheduler):
     def __init__(self, settings: Settings, seed: int = 0) -> None:
         super().__init__(settings, seed)
         if isinstance(self.queue, ClientQueue):
-            self.queue.sharing.enters = lambda queue, client: None  # type: ignore[method-assign]
+            self.queue.group.sharing = Sharing()
+
+
+class NeverAged(Scheduler):
+    """Nobody is preferred for its long wait."""
+
+    def __init__(self, settings: Settings, seed: int = 0) -> None:
+        super().__init__(settings, seed)
+        if isinstance(self.queue, ClientQueue):
+            self.queue.group.credit = 0
+
+
+class UnrefundingVtc(Vtc):
+    def refund(self, group: Group, member: Member, amount: int) -> None:
+        pass
+
+
+class UnrefundedPredictions(Scheduler):
+    """What was charged for outputs that did not come stays charged."""
+
+    def __init__(self, settings: Settings, seed: int = 0) -> None:
+        super().__init__(settings, seed)
+        if isinstance(self.queue, ClientQueue) and settings.policy == "vtc":
+            self.queue.group.sharing = UnrefundingVtc()
 
 
 FAULTS: tuple[type[Scheduler], ...] = (
@@ -329,6 +358,8 @@ FAULTS: tuple[type[Scheduler], ...] = (
     WatermarkAlways,
     PastItsLength,
     Unlifted,
+    NeverAged,
+    UnrefundedPredictions,
 )
 
 
@@ -345,9 +376,8 @@ def test_a_planted_fault_shows(fault: type[Scheduler]) -> None:
     [
         ("prefix_caching", True),
         ("policy", "lpm"),
-        ("policy", "lanes"),
+        ("policy", "dlpm"),
         ("reserve", "peak"),
-        ("max_overtaken", 3),
         ("adapter_slots", 1),
         ("block_size", 1 << 60),
     ],
