@@ -21,7 +21,7 @@ class ClientQueue(Queue):
 
     settings: Settings
     tariff: Tariff
-    caps: Caps
+    caps: Caps = field(init=False)
     of_clients: Counters = Factory(Counters)
     of_lanes: Counters = Factory(Counters)
     prices: dict[str, int] = Factory(dict)
@@ -31,10 +31,11 @@ class ClientQueue(Queue):
     @classmethod
     def of(cls, settings: Settings) -> "ClientQueue":
         prices = lane_prices(settings) if settings.lanes else {}
-        return cls(settings, Tariff.of(settings), Caps(settings), prices=prices)
+        return cls(settings, Tariff.of(settings), prices=prices)
 
     def __attrs_post_init__(self) -> None:
         s = self.settings
+        self.caps = Caps(s, self._due)
         sharing, patience = SHARINGS[s.policy](s), Patience(s.aging_picks)
         if s.lanes:
             may = self.caps.lane_may
@@ -107,6 +108,11 @@ class ClientQueue(Queue):
 
     @property
     def is_charged(self) -> bool:
+        """Counters have it, or a cap."""
+        return self._has_counters or self.settings.client_committed_cost > 0
+
+    @property
+    def _has_counters(self) -> bool:
         return self.group.sharing.shows_counters
 
     def ran(self, job: Job, end: int) -> None:
@@ -123,7 +129,7 @@ class ClientQueue(Queue):
     def served(self, rows: Rows, which: Ints) -> None:
         if not self.is_charged:
             return
-        if self.tariff.square or self.steepest * len(which) >= LARGEST:
+        if self._counts_one_by_one or self.steepest * len(which) >= LARGEST:
             self._serve_one_by_one(rows, which)
             return
         for counters, accounts, rates in self._levels(rows, which):
@@ -133,11 +139,9 @@ class ClientQueue(Queue):
 
     def ended(self, job: Job) -> None:
         """What was charged for outputs that will not come."""
-        if not (self.settings.charge_prediction and job.is_charged):
-            return
-        expected = max(job.request.expected_output_tokens, job.outputs)
-        amount = self.tariff.outputs(job.request.client, job.prompt, job.outputs, expected)
-        if amount:
+        charged = self._charged_outputs(job)
+        if charged > job.outputs:
+            amount = self.tariff.outputs(job.request.client, job.prompt, job.outputs, charged)
             self.group.refund(job, amount)
 
     def fields_of(self, job: Job) -> tuple[int, ...]:
@@ -150,7 +154,7 @@ class ClientQueue(Queue):
     def may_tick(self, rows: Rows, order: Ints, steps: int) -> bool:
         if not self.is_charged:
             return True
-        if self.tariff.square or self.settings.charge_prediction:
+        if self._counts_one_by_one or self.settings.charge_prediction:
             return False
         return self.steepest * len(order) * steps < LARGEST
 
@@ -168,7 +172,7 @@ class ClientQueue(Queue):
             counters.stop(int(counters.rates.max(initial=0)))
 
     def counters(self) -> dict[str, int]:
-        if self.settings.lanes or not self.is_charged:
+        if self.settings.lanes or not self._has_counters:
             return {}
         return {name: self.group.counter(member) for name, member in self.group.members.items()}
 
@@ -177,9 +181,15 @@ class ClientQueue(Queue):
         if self.settings.lanes:
             yield self.of_lanes, rows.lane[which], rows.lane_rate[which]
 
+    @property
+    def _counts_one_by_one(self) -> bool:
+        """Each output costs another amount, or is looked at by a cap."""
+        return bool(self.tariff.square or self.settings.client_committed_cost)
+
     def _serve_one_by_one(self, rows: Rows, which: Ints) -> None:
         numbers = rows.outputs[which].tolist(), rows.charged_outputs[which].tolist()
         for job, outputs, charged in zip(rows.jobs_at(which), *numbers, strict=True):
+            job.outputs = outputs
             if outputs > charged:
                 self._charge(job, self.tariff.outputs(job.request.client, job.prompt, outputs - 1, outputs))
 
@@ -191,15 +201,32 @@ class ClientQueue(Queue):
         client, settings = job.request.client, self.settings
         amount = self.tariff.entry(client)
         if settings.charge_prompt == "pick":
+            job.charged_prompt = job.prompt
             amount += self.tariff.prompt(client, job.prompt)
         if settings.charge_prediction:
             amount += self.tariff.outputs(client, job.prompt, 0, job.request.expected_output_tokens)
         self._charge(job, amount)
 
     def _charge(self, job: Job, amount: int) -> None:
-        self.of_clients.add(job.members[-1].account, amount)
+        if self._has_counters:
+            self.of_clients.add(job.members[-1].account, amount)
         if self.settings.lanes:
             self.of_lanes.add(job.members[0].account, amount * self._price(job))
+        if amount and self.settings.client_committed_cost:
+            self.caps.charged(job, amount)
+            self.group.review(job.request.client)
+
+    def _due(self, job: Job) -> int:
+        """What it may still be charged."""
+        client = job.request.client
+        entry = 0 if job.is_charged else self.tariff.entry(client)
+        prompt = self.tariff.prompt(client, job.prompt - job.charged_prompt)
+        return entry + prompt + self.tariff.outputs(client, job.prompt, self._charged_outputs(job), job.declared)
+
+    def _charged_outputs(self, job: Job) -> int:
+        if self.settings.charge_prediction and job.is_charged:
+            return max(job.request.expected_output_tokens, job.outputs)
+        return job.outputs
 
     def _price(self, job: Job) -> int:
         return self.prices[job.members[0].name] if self.settings.lanes else 1

@@ -36,6 +36,7 @@ HONOURED = (
     "aging_credit",
     "client_seats",
     "client_resident_tokens",
+    "client_committed_cost",
     "lanes",
     "resident_tokens",
     "prefilling_requests",
@@ -81,6 +82,7 @@ def of_sharing(settings: Settings) -> dict[str, bool]:
     """A counter of turns has no prices and no credit."""
     of_service, of_lanes = settings.policy != "round_robin", settings.policy == "lanes"
     return {
+        "committed_cap": settings.client_committed_cost > 0,
         "fair_share": settings.policy in ("vtc", "drr") and settings.at_blocked_head == "break",
         "weighted": of_service and bool(settings.prices),
         "per_chunk": of_service and settings.charge_prompt == "chunk",
@@ -97,6 +99,8 @@ def constants_of(settings: Settings) -> dict[str, int]:
     constants = {"prefill_only_steps": 0} if leaves_no_decode_out(settings) else {}
     if settings.max_overtaken and settings.at_blocked_head == "break":
         constants["max_overtaken"] = settings.max_overtaken
+    if settings.client_committed_cost:
+        constants["committed_cost"] = settings.client_committed_cost
     if settings.aging_credit and settings.policy != "round_robin":
         constants["aging_credit"] = settings.aging_credit
     return constants | ({"quantum": settings.quantum} if settings.policy == "drr" else {})
