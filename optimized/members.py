@@ -197,7 +197,9 @@ class Group:
     size: int = 0
 
     def __attrs_post_init__(self) -> None:
-        self.race = Race(self._rank, lambda member: member.line.size > 0 and not member.held)
+        by_counter = type(self.sharing).rank is Sharing.rank and not self.credit
+        rank = self.counter if by_counter else self._rank
+        self.race = Race(rank, lambda member: member.line.size > 0 and not member.held)
         self.counted = Race(self.counter, lambda member: member.waiting > 0)
 
     def member(self, name: str) -> Member:

@@ -23,7 +23,7 @@ from ..spec.vocabulary import (
     blocks_alone,
     blocks_for,
 )
-from .arrays import FEW_ROWS, NOTHING, Bools, Ints, Rows
+from .arrays import FEW_ROWS, LARGEST, NOTHING, Bools, Ints, Rows
 from .batch import Batch, Growth
 from .blocks import Blocks, parts
 from .calendar import Calendar
@@ -168,8 +168,9 @@ class Scheduler:
         """The results of a step: of each entry that sampled, in order, whether the model ended there.  The rows of
         those who have ended now."""
         self.deltas, self.record = [], False
-        if self.in_flight.pop(batch.step, None) is not batch:
+        if self.in_flight.get(batch.step) is not batch:
             return NOTHING
+        del self.in_flight[batch.step]
         if self.is_next_tick(batch) and not stop.any():
             self.tick_done()
             return NOTHING
@@ -225,7 +226,7 @@ class Scheduler:
         rows, settings = self.rows, self.settings
         tokens = rows.left[order]
         if settings.chunked_prefill and settings.chunk_tokens:
-            np.minimum(tokens, settings.chunk_tokens, out=tokens)
+            np.minimum(tokens, min(settings.chunk_tokens, LARGEST), out=tokens)
         tokens *= rows.samples_left[order] > 0
         if int(tokens.sum()) > settings.token_budget:
             before = np.cumsum(tokens) - tokens

@@ -16,7 +16,7 @@ from attrs import Factory, define, frozen
 
 from schedspec.optimized.scheduler import Scheduler as Optimized
 from schedspec.reference import Scheduler as Reference
-from schedspec.spec.vocabulary import Request, Settings
+from schedspec.spec.vocabulary import Policy, Request, Settings
 
 from .measure import Result, median, quiet
 from .recording import outcome_of
@@ -28,6 +28,7 @@ ASKED_OF_WAITING = 1.3
 @frozen(kw_only=True)
 class Size:
     decoding: tuple[int, ...] = (16, 256, 1_024, 8_192)
+    alone: tuple[int, ...] = (65_536,)
     mixed: int = 1_024
     clients: int = 1_000
     few: int = 1_000
@@ -37,7 +38,7 @@ class Size:
     repeats: int = 5
 
 
-TINY = Size(decoding=(2, 4), mixed=4, clients=3, few=4, many=12, preempted=(2, 8), rounds=12, repeats=2)
+TINY = Size(decoding=(2, 4), alone=(8,), mixed=4, clients=3, few=4, many=12, preempted=(2, 8), rounds=12, repeats=2)
 
 
 class Runs(Protocol):
@@ -97,11 +98,16 @@ def both(settings: Settings) -> tuple[Runs, Runs]:
     return OfArrays(Optimized(settings)), OfColumns(Reference(settings, record=False))
 
 
+POLICIES: tuple[Policy, ...] = ("fcfs", "vtc")
+
+
 def bench(size: Size) -> Iterator[Result]:
-    for policy in ("fcfs", "vtc"):
+    for policy in POLICIES:
         for running in size.decoding:
             yield decode(size, running, policy)
-    for policy in ("fcfs", "vtc"):
+    for running in size.alone:
+        yield decode_alone(size, running)
+    for policy in POLICIES:
         yield mixed(size, policy)
     yield waiting(size)
     yield preempting(size)
@@ -124,27 +130,36 @@ def measured(runs: Runs, rounds: int, before: Callable[[Runs], None] = lambda ru
     return samples
 
 
-def decode(size: Size, running: int, policy: str) -> Result:
+def decode(size: Size, running: int, policy: Policy) -> Result:
     """All run, nobody waits, and nobody ends."""
+    fast, slow = both(decoding(size, running, policy))
+    for runs in (fast, slow):
+        fill(size, runs, running)
+    return beside(f"decode.{policy}.{running}", measured(fast, size.rounds), measured(slow, max(4, size.rounds // 10)))
+
+
+def decode_alone(size: Size, running: int) -> Result:
+    """More than the reference is asked for."""
+    runs = OfArrays(Optimized(decoding(size, running, "fcfs")))
+    fill(size, runs, running)
+    samples = measured(runs, size.rounds)
+    more = {"best_us": min(samples) * 1e6}
+    name = f"optimized.decode.fcfs.{running}"
+    return Result(name=name, figure=median(samples) * 1e6, unit="µs/step", best="least", more=more)
+
+
+def decoding(size: Size, running: int, policy: Policy) -> Settings:
     output = size.rounds + 200
-    settings = Settings(blocks=running * (output + 96) // 16, seats=running, token_budget=96 * running, policy=policy)  # type: ignore[arg-type]
-    pair = both(settings)
-    for runs in pair:
-        dice = Random(running)
-        for number in range(running):
-            prompt = range(dice.randint(16, 64))
-            runs.submit(
-                Request(
-                    id=f"r{number}",
-                    prompt_ids=tuple(prompt),
-                    max_output_tokens=output,
-                    client=f"c{number % size.clients}",
-                )
-            )
-        for _ in range(8):
-            runs.round()
-    fast, slow = measured(pair[0], size.rounds), measured(pair[1], max(4, size.rounds // 10))
-    return beside(f"decode.{policy}.{running}", fast, slow)
+    return Settings(blocks=running * (output + 96) // 16, seats=running, token_budget=96 * running, policy=policy)
+
+
+def fill(size: Size, runs: Runs, running: int) -> None:
+    dice, output = Random(running), size.rounds + 200
+    for number in range(running):
+        prompt, client = tuple(range(dice.randint(16, 64))), f"c{number % size.clients}"
+        runs.submit(Request(id=f"r{number}", prompt_ids=prompt, max_output_tokens=output, client=client))
+    for _ in range(8):
+        runs.round()
 
 
 @define
@@ -164,12 +179,12 @@ class Arrivals:
             runs.submit(Request(id=f"r{number}", prompt_ids=self.prompt, max_output_tokens=output, client=client))
 
 
-def mixed(size: Size, policy: str) -> Result:
+def mixed(size: Size, policy: Policy) -> Result:
     settings = Settings(
         blocks=25 * size.mixed,
         seats=size.mixed,
         token_budget=8 * size.mixed + 8_192,
-        policy=policy,  # type: ignore[arg-type]
+        policy=policy,
     )
     samples = []
     for runs in both(settings):

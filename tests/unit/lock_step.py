@@ -269,20 +269,21 @@ def first_difference(kind: type[Optimized], seeds: Iterable[int]) -> int | None:
 
 
 def main() -> None:
+    """Says how many were equal, also when it is interrupted."""
     first, end = (*map(int, sys.argv[1:]), 10_000)[:2]
     begun, kinds, steps = time.monotonic(), Counter[str](), 0
-    for seed in range(first, end):
-        script = drawn(seed)
-        try:
-            steps += compare(script).steps
-        except Differs as difference:
-            raise SystemExit(f"workload {seed}, {script.settings}: {difference}") from None
-        kinds[script.settings.policy] += 1
-    print(f"{end - first} workloads, {steps} steps, equal: {dict(kinds)}; {time.monotonic() - begun:.0f} s")
+    with suppress(KeyboardInterrupt):
+        for seed in range(first, end):
+            script = drawn(seed)
+            try:
+                steps += compare(script).steps
+            except Differs as difference:
+                raise SystemExit(f"workload {seed}, {script.settings}: {difference}") from None
+            kinds[script.settings.policy] += 1
+    print(f"{kinds.total()} workloads, {steps} steps, equal: {dict(kinds)}; {time.monotonic() - begun:.0f} s")
 
 
 if __name__ == "__main__":
-    with suppress(KeyboardInterrupt):
-        main()
+    main()
 
 __all__ = ["Differs", "Pair", "compare", "drawn", "first_difference", "supported"]

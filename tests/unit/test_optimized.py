@@ -145,6 +145,14 @@ def test_counters_beyond_machine_integers(name: str, weight: int) -> None:
     assert max(pair.optimized.queue.counters().values()) > weight
 
 
+@pytest.mark.parametrize("name", ["token_budget", "chunk_tokens", "seats", "resident_tokens", "max_model_tokens"])
+def test_settings_beyond_machine_integers(name: str) -> None:
+    pair = Pair.of(evolve(PLAIN, **{name: 1 << 70}), 0)  # type: ignore[arg-type]
+    for number in range(12):
+        pair.do(submit(f"r{number}", 9, 20, priority=-(1 << 70) * number))
+    pair.drain()
+
+
 def test_a_calendar_lasts_while_nothing_changes() -> None:
     pair = Pair.of(PLAIN, 0)
     for number in range(3):
