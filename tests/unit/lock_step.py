@@ -26,7 +26,7 @@ from schedspec.conformance.walks import walk
 from schedspec.optimized.batch import Batch
 from schedspec.optimized.scheduler import Scheduler as Optimized
 from schedspec.reference import Scheduler as Reference
-from schedspec.spec.vocabulary import Outcome, Plan, Policy, Request, Settings, Unsupported
+from schedspec.spec.vocabulary import OF_CLIENTS, OF_SERVICE, Outcome, Plan, Policy, Request, Settings, Unsupported
 
 NEAREST = {"policy": {"dlpm": "drr", "lpm": "fcfs"}}
 """What is asked for instead of a policy that is not supported; of other settings the default is."""
@@ -225,6 +225,10 @@ def longer_walk(seed: int) -> Script:
     ops: Iterable[Op] = _operations(dice, clients, settings.overlap_depth)
     if dice.random() < 0.6:
         settings = with_features(Random(f"features {seed}"), settings)
+    if settings.policy in OF_CLIENTS and dice.random() < 0.3:
+        settings = evolve(settings, aging_picks=dice.randint(1, 4), aging_credit=dice.choice((20, 200)))
+    if settings.policy in OF_SERVICE and dice.random() < 0.3:
+        settings = evolve(settings, charge_prediction=True)
     settings = supported(settings)
     asked = Random(f"requests {seed}")
     return Script(settings, seed, [of_feature(asked, with_deadline(op), settings) for op in ops])
