@@ -178,7 +178,11 @@ class Sharing:
 class Group:
     """Members, each with a line of its own.  `last_left` is the one whose last waiting request was admitted or ended
     most recently; `virtual_time` the largest that the least counter ever was, at a pick or a return.  A job's member
-    in it stands at `level`.  `holds`: caps keep members out of the race."""
+    in it stands at `level`.  `holds`: caps keep members out of the race.
+
+    `by_counter`: ranks are counters and nobody is held, so that the race alone knows the least counter, unless others
+    than the picked one are `out` of line.  Taking a job out, or its end, lowers no rank: nobody has to look.
+    """
 
     sharing: Sharing
     service: Counters
@@ -195,10 +199,12 @@ class Group:
     virtual_time: int = 0
     turns: int = 0
     size: int = 0
+    out: int = 0
+    by_counter: bool = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        by_counter = type(self.sharing).rank is Sharing.rank and not self.credit
-        rank = self.counter if by_counter else self._rank
+        self.by_counter = type(self.sharing).rank is Sharing.rank and not (self.credit or self.holds)
+        rank = self.counter if self.by_counter else self._rank
         self.race = Race(rank, lambda member: member.line.size > 0 and not member.held)
         self.counted = Race(self.counter, lambda member: member.waiting > 0)
 
@@ -229,20 +235,26 @@ class Group:
             return None
         job = member.line.pop()
         self.size -= 1
-        self._look_at(member)
+        self.out += 1
+        if self.holds:
+            self._look_at(member)
         return job
 
     def put_back(self, job: Job) -> None:
         member = job.members[self.level]
         member.line.put_back(job)
         self.size += 1
+        self.out -= 1
         self._look_at(member)
 
     def picked(self, job: Job) -> None:
         member = job.members[self.level]
         self.sharing.picked(self, member)
+        self.out -= 1
         member.line.picked(job)
         self._waits_no_longer(member, job)
+        if not self.patience.picks:
+            return
         for aged in self.patience.admitted():
             preferred = aged.members[self.level]
             preferred.aged += 1
@@ -275,7 +287,11 @@ class Group:
 
     def least(self) -> Member | None:
         """The least counter among those with waiting requests, those who are held included."""
-        return self.counted.first()
+        return self.race.first() if self.by_counter and not self.out else self.counted.first()
+
+    def least_at_pick(self, member: Member) -> Member:
+        """The same, while a request of that member is out of line."""
+        return member if self.by_counter and self.out == 1 else self.counted.first() or member
 
     def advance(self, counter: int) -> None:
         self.virtual_time = max(self.virtual_time, counter)
@@ -303,7 +319,8 @@ class Group:
         member.aged -= self.patience.ends(job)
         if not member.waiting:
             self.last_left = member
-        self._look_at(member)
+        if self.holds:
+            self._look_at(member)
 
 
 @define(eq=False)

@@ -27,7 +27,7 @@ class Vtc(Sharing):
         group.set_counter(member, max(group.counter(member), self.lift(group, member)))
 
     def picked(self, group: Group, member: Member) -> None:
-        group.advance(self.mark(group.counter(group.least() or member)))
+        group.advance(self.mark(group.counter(group.least_at_pick(member))))
 
     def refund(self, group: Group, member: Member, amount: int) -> None:
         counter = group.counter(member)
