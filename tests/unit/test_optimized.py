@@ -16,7 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from schedspec.cli import cli
 from schedspec.conformance.features import of_feature
 from schedspec.conformance.machine import small_settings, submissions
-from schedspec.conformance.script import COMPLETE, STEP, Op, cancel, rounds, submit, with_deadline
+from schedspec.conformance.scenarios import Scenario, scenarios
+from schedspec.conformance.script import COMPLETE, STEP, Op, Script, cancel, rounds, submit, with_deadline
 from schedspec.optimized.arrays import FEW_ROWS, Bools, Ints
 from schedspec.optimized.batch import Batch, Growth
 from schedspec.optimized.blocks import Blocks
@@ -27,7 +28,9 @@ from schedspec.optimized.scheduler import Admission, Scheduler
 from schedspec.optimized.sharing import Vtc
 from schedspec.spec.vocabulary import Delta, Outcome, Request, Settings, Unsupported
 
+from .hostile import SMALL, overlapped, workload
 from .lock_step import Pair, compare, drawn, first_difference, supported
+from .test_hostile import POLICIES
 
 WALKS = int(os.environ.get("LOCK_STEP_WALKS", "400"))
 """`LOCK_STEP_WALKS=10000 make test ARGS=tests/unit/test_optimized.py` compares more of them."""
@@ -42,6 +45,18 @@ PLAIN = Settings(blocks=64, block_size=4, seats=8, token_budget=64)
 def test_random_workloads_are_decided_alike(part: int) -> None:
     for seed in range(part, WALKS, 8):
         compare(drawn(seed))
+
+
+@pytest.mark.parametrize("scenario", list(scenarios(0)), ids=lambda scenario: scenario.name)
+def test_directed_scenarios_are_decided_alike(scenario: Scenario) -> None:
+    script = scenario.script
+    compare(evolve(script, settings=supported(script.settings)))
+
+
+@pytest.mark.parametrize("kind", POLICIES)
+def test_hostile_workloads_are_decided_alike(kind: str) -> None:
+    settings = supported(evolve(SMALL, **POLICIES[kind]))
+    compare(Script(settings, 1, tuple(workload(1, 60, overlapped(settings)))))
 
 
 class LockStep(RuleBasedStateMachine):
