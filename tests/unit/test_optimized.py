@@ -131,8 +131,11 @@ def test_whatever_is_done_is_answered_alike() -> None:
 @pytest.mark.parametrize("requests", [1, FEW_ROWS, FEW_ROWS + 1, 2 * FEW_ROWS + 1])
 @pytest.mark.parametrize("size", [1, 16])
 def test_arrays_grow_with_what_runs(requests: int, size: int) -> None:
-    settings = Settings(blocks=4_000 // size, block_size=size, seats=requests, token_budget=512, policy="vtc")
+    settings = Settings(
+        blocks=50 * requests // size + 8, block_size=size, seats=requests, token_budget=512, policy="vtc"
+    )
     pair = Pair.of(settings, 0)
+    pair.look_every = 8
     for number in range(requests):
         pair.do(submit(f"r{number}", 1 + number % 9, 40, client=f"c{number}"))
     for op in rounds(20):
