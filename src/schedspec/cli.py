@@ -21,7 +21,7 @@ from .spec.vocabulary import Settings, SettingsWarning, Subject, SubjectFactory
 
 VOID = 2
 DEFAULT_FIRST_S = 120
-SUBJECT_HELP = "SUBJECT is a built-in name (reference, fault:ID), package.module:factory or exec:COMMAND."
+SUBJECT_HELP = "SUBJECT is a built-in name (reference, optimized, fault:ID), package.module:factory or exec:COMMAND."
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -388,13 +388,15 @@ def explain(ctx: click.Context, rule_id: str, as_json: bool) -> None:
 
 def builtin_subjects() -> Mapping[str, SubjectFactory]:
     """Built-in names.  The suite does not know them: to it they are subjects like any other."""
+    from . import optimized
     from .conformance.subjects import vllm
     from .reference import make
     from .reference.faults import FAULTS, factory
     from .reference.systems import sketch, vllm_v1
     from .reference.systems.vllm_v1_wrong import WRONG
 
-    subjects: dict[str, SubjectFactory] = {"reference": make, "vllm": vllm.make, "vllm-raw": vllm.raw}
+    subjects: dict[str, SubjectFactory] = {"reference": make, "optimized": optimized.make}
+    subjects |= {"vllm": vllm.make, "vllm-raw": vllm.raw}
     subjects |= {"vllm-v1": vllm_v1.make, "vllm-v1-raw": vllm_v1.raw}
     subjects |= {f"vllm-v1-wrong:{name}": model for name, model in WRONG.items()}
     subjects |= sketch.subjects()

@@ -16,6 +16,7 @@ FIELDS = {"figure", "unit", "asked", "ratio"}
 ASKED = {
     "monitor": {"monitor.decode", "monitor.decode.content", "monitor.decode.prefix_cache.content"},
     "reference": {"reference.decode.4", "reference.decode.4.recorded", "reference.decode.4.recorded.waiting_10"},
+    "optimized": {"optimized.waiting.vtc"},
     "policies": {"policies.vtc", "policies.drr", "policies.lanes"},
     "search": {"search"},
     "trace": {"trace.memory"},
