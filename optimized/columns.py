@@ -326,7 +326,7 @@ def _number(value: int) -> Term:
 
 
 class _Source:
-    """The text of a scan's function: of a table, a world, rows and columns of fields.
+    """The text of a scan's function: of a table, a world, how many entries, their rows and columns of fields.
 
     Names: `v_` gathered cells, `a_` what is the same for all entries, `s_` what is needed twice, `t_` results.
     """
@@ -345,11 +345,10 @@ class _Source:
         self._bound(terms)
         self._gathered(terms)
         self._shared(terms)
-        ends = [line for _, term in scan.guards for line in self._demand(term)]
-        ends += self._writes()
-        head = f"def scan_{scan.event}(T, W, k, {', '.join(f'e_{name}' for name in columns)}):"
+        ends = [*self._demands(), *self._writes()]
+        head = f"def scan_{scan.event}(T, W, n, k, {', '.join(f'e_{name}' for name in columns)}):"
         ends += [f"W.events[{scan.event!r}] += n", "return True"]
-        return "\n".join([head, *("    " + line for line in ["n = len(k)", *self.lines, *ends])]) + "\n"
+        return "\n".join([head, *("    " + line for line in [*self.lines, *ends])]) + "\n"
 
     def _constants(self, terms: Sequence[Term]) -> None:
         for term in _largest(terms, lambda part: not self.scan.varies(part) and part.sort.name in ("Int", "Bool")):
@@ -368,7 +367,7 @@ class _Source:
         read = {variable for size in (whole, cells, total) for product in size for variable in product}
         for name in sorted(read - {"S"}):
             if name.startswith("e_"):
-                self.lines.append(f"m_{name} = max(1, int({name}.max()), -int({name}.min()))")
+                self.lines.append(f"m_{name} = int({name}.view(uint64).max()) + 1")  # less than nothing is too much
             else:
                 self.lines.append(f"m_{name} = max(1, abs({name}))")
         self.lines.append("S = T.reach")
@@ -427,22 +426,27 @@ class _Source:
             return f"e_{args[0]}"
         if op == "ite":
             return f"where({', '.join(map(self.text, args))})"
+        if op == "not" and args[0].op == "eq" and args[0].key() not in self.names:
+            return f"({self.text(args[0].args[0])} != {self.text(args[0].args[1])})"
         if op == "not":
             return f"(~{self.text(args[0])})"
         if op == "implies":
             return f"({self.text(args[0])} <= {self.text(args[1])})"
         return f"({self.text(args[0])} {_SIGNS[op]} {self.text(args[1])})"
 
-    def _demand(self, term: Term) -> list[str]:
-        text = self.text(term)
-        return [f"if not {text}{'.all()' if self.scan.varies(term) else ''}:", "    return False"]
+    def _demands(self) -> list[str]:
+        """All guards at once: most often all of them hold."""
+        alike = [self.text(term) for _, term in self.scan.guards if not self.scan.varies(term)]
+        each = [self.text(term) for _, term in self.scan.guards if self.scan.varies(term)]
+        alike += [f"({' & '.join(each)}).all()"] if each else []
+        return [f"if not ({' and '.join(alike)}):", "    return False"] if alike else []
 
     def _writes(self) -> list[str]:
         scan, values, writes = self.scan, [], []
         for number, (name, cell) in enumerate(scan.cells.items()):
             text = self.text(cell)
-            if not text.isidentifier():
-                values.append(f"t_{number} = {text}")
+            if text.startswith("v_") or not text.isidentifier():
+                values.append(f"t_{number} = {text}{'.copy()' if text.startswith('v_') else ''}")
                 text = f"t_{number}"
             writes.append(f"T.at_{name}[k] = {text}")
         for name, term in scan.added.items():
@@ -503,7 +507,7 @@ def scan_of(registry: Registry, event: str, active: Collection[str], dropped: st
 def function_of(scan: Scan) -> Function:
     source = _Source(scan).source()
     if source not in _FUNCTIONS:
-        space: dict[str, Any] = {"where": np.where, "count_nonzero": np.count_nonzero, "ROOM": ROOM}
+        space: dict[str, Any] = {"where": np.where, "uint64": np.uint64, "count_nonzero": np.count_nonzero, "ROOM": ROOM}
         exec(compile(source, f"<scan_{scan.event}>", "exec"), space)
         _FUNCTIONS[source] = space[f"scan_{scan.event}"]
         _FUNCTIONS[source].__doc__ = source
@@ -511,6 +515,14 @@ def function_of(scan: Scan) -> Function:
 
 
 _FUNCTIONS: dict[str, Function] = {}
+
+
+def rows_of(rows: Sequence[int]) -> Any:
+    """Rows as an index: a slice, if they follow on each other."""
+    first, count = rows[0], len(rows)
+    if rows[-1] - first == count - 1 and list(rows) == list(range(first, first + count)):
+        return slice(first, first + count)
+    return np.array(rows)
 
 
 def column_of(values: Any, kind: str) -> Any:

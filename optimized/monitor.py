@@ -7,7 +7,8 @@ reading, which names what is broken.  Both work on the same cells, so nothing ha
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import groupby
+from itertools import chain, groupby, repeat
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,13 @@ from schedspec.spec.relation import Engine, registry
 from schedspec.spec.tracks import InFlight, Track
 from schedspec.spec.vocabulary import Delta, Header, Outcome, Plan
 
-from .columns import Function, NoScan, Scan, Table, column_of, function_of, scan_of
+from .columns import Function, NoScan, Scan, Table, column_of, function_of, rows_of, scan_of
 
 EVENTS = ("Serve", "Computed", "Deliver")
 FEWEST = 24
 """Below it the compiled reading is as fast."""
 FAR = 1 << 50
+MOST_TOLD = 64
 GROUPS = 3
 """Columns of requests that are kept: most often those of a step are those of the step before."""
 
@@ -35,7 +37,6 @@ class Group:
     requests: tuple[str, ...]
     tracks: list[Track]
     rows: Any
-    appends: list[Any]
     shares: int = -1
     shared_tokens: Any = None
 
@@ -53,12 +54,14 @@ class BulkMonitor(Monitor):
         dropped: str | None = None,
         fewest: int = FEWEST,
     ) -> None:
+        self._told: list[Sequence[int]] = []
+        self._told_to: Group | None = None
+        self._listening = _listening(self)
         super().__init__(header, content=content, explain=explain, horizon=horizon, dropped=dropped)
         self.fewest = fewest
         self.together = 0
         self._groups: list[Group] = []
         self._shares = 0
-        self._retirements = 0
         self._functions: dict[str, Function] = {}
         if not explain:
             scans = _scans(self.program.active, dropped)
@@ -81,8 +84,7 @@ class BulkMonitor(Monitor):
         rows = list(map(self._table.index.__getitem__, column))
         if not self._table.odd.isdisjoint(rows):
             return None
-        appends = [track.tokens.append for track in tracks]  # type: ignore[union-attr]
-        group = Group(column, tracks, np.array(rows), appends)  # type: ignore[arg-type]
+        group = Group(column, tracks, rows_of(rows))  # type: ignore[arg-type]
         self._groups = [group, *self._groups[: GROUPS - 1]]
         return group
 
@@ -119,15 +121,19 @@ class BulkMonitor(Monitor):
         table = self._table
         if table.reach > FAR:
             table.measure()
-        done = all(len(column) == len(group.rows) for column in arrays) and self._functions[event](
-            table, self.world, group.rows, *arrays
+        count = len(group.tracks)
+        done = all(len(column) == count for column in arrays) and self._functions[event](
+            table, self.world, count, group.rows, *arrays
         )
-        self.together += len(group.rows) * done
+        self.together += count * done
         return done
 
     def _apply(self, method: str, deltas: Sequence[Delta]) -> None:
         """Blocks that several requests took one after the other are taken together."""
         ordered = deltas if self.capabilities.ordered or len(deltas) < 2 else canonical(deltas)
+        if len(ordered) < 2:
+            super()._apply(method, ordered)
+            return
         for kind, run in groupby(ordered, key=_kind):
             some = list(run)
             if kind == "took" and len(some) > 1 and self._take_together(some):
@@ -136,19 +142,24 @@ class BulkMonitor(Monitor):
                 super()._apply(method, (delta,))
 
     def _take_together(self, deltas: Sequence[Delta]) -> bool:
-        tracks = [self.tracks.get(delta[1]) for delta in deltas]
-        blocks = [block for delta in deltas for block in delta[2]]
+        _, requests, taken = zip(*deltas, strict=True)
+        tracks = list(map(self.tracks.get, requests))
+        blocks = list(chain.from_iterable(taken))
         free, evictable = self.world.free, self.world.evictable
         if None in tracks or len(set(blocks)) < len(blocks) or not free.issuperset(blocks):
             return False
         if evictable and not evictable.isdisjoint(blocks):
             return False
-        self._fire_many("Take", [delta[1] for delta in deltas for _ in delta[2]], blocks)
-        acquired = self.view.acquired if self.view is not None else {}
-        for track, (_, request, taken) in zip(tracks, deltas, strict=True):
-            track.table.extend(taken)  # type: ignore[union-attr]
-            self._touched[request] = None
-            acquired[request] = acquired.get(request, 0) + len(taken)
+        counts = list(map(len, taken))
+        takers = requests if max(counts) == 1 == min(counts) else list(chain.from_iterable(map(repeat, requests, counts)))
+        self._fire_many("Take", takers, blocks)
+        for track, some in zip(tracks, taken, strict=True):
+            track.table.extend(some)  # type: ignore[union-attr]
+        self._touched.update(dict.fromkeys(requests))
+        if self.view is not None:
+            acquired = self.view.acquired
+            for request, count in zip(requests, counts, strict=True):
+                acquired[request] = acquired.get(request, 0) + count
         return True
 
     def _end_call(self) -> None:
@@ -177,8 +188,22 @@ class BulkMonitor(Monitor):
             super()._delivered(requests, tokens)
             return
         self._fire_many("Deliver", requests, tokens, outcome.token)
-        for append, token in zip(group.appends, tokens, strict=True):
-            append(token)
+        if self._told_to is not group or len(self._told) >= MOST_TOLD:
+            self._hand_over()
+            self._told_to = group
+        self._told.append(tokens if type(tokens) is tuple else tokens[:])  # a list stays its owner's
+
+    def _hand_over(self) -> None:
+        """Delivered tokens reach their tracks when somebody looks at them: all that waited, at once."""
+        told, self._told = self._told, []
+        if told and self._told_to is not None:
+            for track, tokens in zip(self._told_to.tracks, zip(*told, strict=True), strict=True):
+                _TOKENS.__get__(track).extend(tokens)
+        self._told_to = None
+
+    def _register(self, track: Track) -> None:
+        track.__class__ = self._listening
+        super()._register(track)
 
     def _check_writes(self, tracks: Sequence[Track], plan: Plan) -> None:
         group = self._in_bulk(plan.request) if self.world.indexed else None
@@ -204,8 +229,21 @@ class BulkMonitor(Monitor):
         super()._replace_table(track, table)
 
 
-def _kind(delta: Delta) -> str:
-    return str(delta[0])
+_TOKENS: Any = vars(Track)["tokens"]
+
+
+def _listening(monitor: BulkMonitor) -> type[Track]:
+    """Tracks of a monitor that may have tokens for them which it has not handed over."""
+
+    def tokens(self: Track) -> Any:
+        if monitor._told:
+            monitor._hand_over()
+        return _TOKENS.__get__(self)
+
+    return type("ListeningTrack", (Track,), {"__slots__": (), "tokens": property(tokens, _TOKENS.__set__)})
+
+
+_kind = itemgetter(0)
 
 
 def _plain(column: Any) -> Any:
