@@ -314,6 +314,7 @@ class Scan:
 
 
 _OPERATORS = ("add", "sub", "mul", "eq", "le", "lt", "and", "or", "not", "implies", "ite")
+_GROWS = ("add", "sub", "mul")
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "eq": "==", "le": "<=", "lt": "<", "and": "&", "or": "|"}
 
 
@@ -361,13 +362,14 @@ class _Source:
 
     def _bound(self, terms: Sequence[Term]) -> None:
         """Nothing is computed that might not fit; what the table may reach then is noted."""
-        whole = most(self._size(part) for term in terms for part in walk(term) if part.op in ("add", "sub", "mul"))
+        parts = [part for term in terms for part in walk(term) if part.op in _GROWS and self.scan.varies(part)]
+        whole = most(map(self._size, parts))
         cells = most(self._size(cell) for cell in self.scan.cells.values() if cell.sort.name == "Int")
         total = most(self._size(term) for term in self.scan.added.values() if term is not None)
         read = {variable for size in (whole, cells, total) for product in size for variable in product}
         for name in sorted(read - {"S"}):
             if name.startswith("e_"):
-                self.lines.append(f"m_{name} = int({name}.view(uint64).max()) + 1")  # less than nothing is too much
+                self.lines.append(f"m_{name} = magnitude({name})")
             else:
                 self.lines.append(f"m_{name} = max(1, abs({name}))")
         self.lines.append("S = T.reach")
@@ -442,21 +444,23 @@ class _Source:
         return [f"if not ({' and '.join(alike)}):", "    return False"] if alike else []
 
     def _writes(self) -> list[str]:
-        scan, values, writes = self.scan, [], []
+        """Cells last: gathered columns may be views of them."""
+        scan, values, cells = self.scan, [], []
         for number, (name, cell) in enumerate(scan.cells.items()):
             text = self.text(cell)
             if text.startswith("v_") or not text.isidentifier():
                 values.append(f"t_{number} = {text}{'.copy()' if text.startswith('v_') else ''}")
                 text = f"t_{number}"
-            writes.append(f"T.at_{name}[k] = {text}")
+            cells.append(f"T.at_{name}[k] = {text}")
+        values += [line for number, term in scan.guards for line in self._count(number, term)]
         for name, term in scan.added.items():
             if term is not None:
                 text = self.text(term)
-                writes.append(f"W.{name} += " + (f"int({text}.sum())" if scan.varies(term) else f"n * {text}"))
-        writes += [f"W.{name} = {self.text(term)}" for name, term in scan.assigned.items()]
+                values.append(f"W.{name} += " + (f"int({text}.sum())" if scan.varies(term) else f"n * {text}"))
+        values += [f"W.{name} = {self.text(term)}" for name, term in scan.assigned.items()]
         if any(cell.sort.name == "Int" for cell in scan.cells.values()):
-            writes += ["if reach > S:", "    T.reach = reach"]
-        return [*values, *writes, *(line for number, term in scan.guards for line in self._count(number, term))]
+            values += ["if reach > S:", "    T.reach = reach"]
+        return [*values, *cells]
 
     def _count(self, number: int, term: Term) -> list[str]:
         times = "n"
@@ -507,7 +511,7 @@ def scan_of(registry: Registry, event: str, active: Collection[str], dropped: st
 def function_of(scan: Scan) -> Function:
     source = _Source(scan).source()
     if source not in _FUNCTIONS:
-        space: dict[str, Any] = {"where": np.where, "uint64": np.uint64, "count_nonzero": np.count_nonzero, "ROOM": ROOM}
+        space: dict[str, Any] = {"where": np.where, "magnitude": magnitude, "count_nonzero": np.count_nonzero, "ROOM": ROOM}
         exec(compile(source, f"<scan_{scan.event}>", "exec"), space)
         _FUNCTIONS[source] = space[f"scan_{scan.event}"]
         _FUNCTIONS[source].__doc__ = source
@@ -515,6 +519,12 @@ def function_of(scan: Scan) -> Function:
 
 
 _FUNCTIONS: dict[str, Function] = {}
+
+
+def magnitude(column: Any) -> int:
+    """More than the largest number of a column, and than the least one below nothing."""
+    largest = int(column.view(np.uint64).max())
+    return 1 + (largest if largest < 1 << 63 else max(int(column.max()), -int(column.min())))
 
 
 def rows_of(rows: Sequence[int]) -> Any:
