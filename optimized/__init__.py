@@ -1,1 +1,1 @@
-"""The specification made fast: the monitor that judges whole steps."""
+"""Reserved for a fast scheduler and monitor, decision for decision the reference's. Nothing is here yet."""

@@ -36,13 +36,16 @@ class Group:
 
     requests: tuple[str, ...]
     tracks: list[Track]
+    numbers: list[int]
     rows: Any
     shares: int = -1
     shared_tokens: Any = None
 
 
 class BulkMonitor(Monitor):
-    """`fewest`: shorter columns are left to the compiled reading."""
+    """`fewest`: shorter columns are left to the compiled reading; `together`: entries that the numpy reading judged."""
+
+    kind = "bulk"
 
     def __init__(
         self,
@@ -75,16 +78,18 @@ class BulkMonitor(Monitor):
     def _group_of(self, requests: Sequence[str]) -> Group | None:
         """None if one of them is unknown, has ended, comes twice or has a number that is too large."""
         column = requests if type(requests) is tuple else tuple(requests)
-        for group in self._groups:
-            if column == group.requests:
-                return group
-        tracks = list(map(self.tracks.get, column))
-        if None in tracks or len(set(column)) < len(column) or any(track.ended for track in tracks):  # type: ignore[union-attr]
+        group = next((group for group in self._groups if column == group.requests), None)
+        if group is None:
+            group = self._new_group(column)
+        odd = self._table.odd
+        return group if group is None or not odd or odd.isdisjoint(group.numbers) else None
+
+    def _new_group(self, column: tuple[str, ...]) -> Group | None:
+        tracks = [track for track in map(self.tracks.get, column) if track is not None and not track.ended]
+        if len(tracks) < len(column) or len(set(column)) < len(column):
             return None
-        rows = list(map(self._table.index.__getitem__, column))
-        if not self._table.odd.isdisjoint(rows):
-            return None
-        group = Group(column, tracks, rows_of(rows))  # type: ignore[arg-type]
+        numbers = list(map(self._table.index.__getitem__, column))
+        group = Group(column, tracks, numbers, rows_of(numbers))
         self._groups = [group, *self._groups[: GROUPS - 1]]
         return group
 
