@@ -18,7 +18,7 @@ import numpy as np
 
 from schedspec.spec.compiled import Records, World, text_of
 from schedspec.spec.registry import Conjunct, Registry, settled_after
-from schedspec.spec.terms import Sort, State, Term, make, rebuild, settled, walk
+from schedspec.spec.terms import Sort, State, Term, rebuild, settled, walk
 
 FARTHEST = 1 << 40
 """What is larger is kept beside the table, and its row is left to the compiled reading."""
@@ -37,8 +37,8 @@ class NoScan(Exception):
 
 
 class Table:
-    """Cells of some maps and sets over one sort of keys.  `at_<name>` is a column for numpy, `mem_<name>` the same memory
-    for one cell at a time.  `reach` bounds all numbers in it; rows in `odd` hold one that has no place in it."""
+    """Cells of some maps and sets over one sort of keys.  `at_<name>` is a column for numpy, `mem_<name>` the same
+    memory for one cell at a time.  `reach` bounds all numbers in it; rows in `odd` hold one that has no place in it."""
 
     def __init__(self, state: type[State], key: str, maps: Collection[str], sets: Collection[str]) -> None:
         self.key = key
@@ -103,7 +103,8 @@ class TableRecords(Records):
         self.table = table
 
     def __missing__(self, key: Any) -> Any:
-        record = self[key] = self.make(self.table, self.table.row_of(key))
+        make: Callable[[Table, int], Any] = self.make
+        record = self[key] = make(self.table, self.table.row_of(key))
         return record
 
     def pop(self, key: Any, *default: Any) -> Any:
@@ -413,7 +414,9 @@ class _Source:
             if part.op in _OPERATORS and self.scan.varies(part):
                 counts[part.key()] += 1
                 first.setdefault(part.key(), part)
-        shared = sorted((first[key] for key, count in counts.items() if count > 1), key=lambda t: sum(1 for _ in walk(t)))
+        shared = sorted(
+            (first[key] for key, count in counts.items() if count > 1), key=lambda t: sum(1 for _ in walk(t))
+        )
         for number, part in enumerate(shared):
             self.lines.append(f"s_{number} = {self.text(part)}")
             self.names[part.key()] = f"s_{number}"
@@ -511,7 +514,12 @@ def scan_of(registry: Registry, event: str, active: Collection[str], dropped: st
 def function_of(scan: Scan) -> Function:
     source = _Source(scan).source()
     if source not in _FUNCTIONS:
-        space: dict[str, Any] = {"where": np.where, "magnitude": magnitude, "count_nonzero": np.count_nonzero, "ROOM": ROOM}
+        space: dict[str, Any] = {
+            "where": np.where,
+            "magnitude": magnitude,
+            "count_nonzero": np.count_nonzero,
+            "ROOM": ROOM,
+        }
         exec(compile(source, f"<scan_{scan.event}>", "exec"), space)
         _FUNCTIONS[source] = space[f"scan_{scan.event}"]
         _FUNCTIONS[source].__doc__ = source

@@ -156,7 +156,9 @@ class BulkMonitor(Monitor):
         if evictable and not evictable.isdisjoint(blocks):
             return False
         counts = list(map(len, taken))
-        takers = requests if max(counts) == 1 == min(counts) else list(chain.from_iterable(map(repeat, requests, counts)))
+        takers = (
+            requests if max(counts) == 1 == min(counts) else list(chain.from_iterable(map(repeat, requests, counts)))
+        )
         self._fire_many("Take", takers, blocks)
         for track, some in zip(tracks, taken, strict=True):
             track.table.extend(some)  # type: ignore[union-attr]
@@ -212,9 +214,7 @@ class BulkMonitor(Monitor):
 
     def _check_writes(self, tracks: Sequence[Track], plan: Plan) -> None:
         group = self._in_bulk(plan.request) if self.world.indexed else None
-        if group is None:
-            super()._check_writes(tracks, plan)
-        elif (column_of(plan.start, "Int") < self._shared_tokens(group)).any():
+        if group is None or (column_of(plan.start, "Int") < self._shared_tokens(group)).any():
             super()._check_writes(tracks, plan)
         else:
             self.count("KV-13", len(tracks))

@@ -21,7 +21,7 @@ from .conformance.files import file_name
 from .spec.vocabulary import Settings, SettingsWarning, Subject, SubjectFactory
 
 if TYPE_CHECKING:
-    from .spec.monitor import Monitor
+    from .conformance.recorded import Judged
 
 VOID = 2
 DEFAULT_FIRST_S = 120
@@ -292,10 +292,10 @@ def parity(ctx: click.Context, /, subject: str, model: str, **options: Any) -> N
 def trace(ctx: click.Context, file: Path, as_json: bool, report: Path | None, strict: bool, plain: bool) -> None:
     """Judge a recorded run.  Exit status as for check."""
     with _one_sentence(ctx):
-        from .conformance.recorded import judge, result_json, write_recorded
+        from .conformance.recorded import result_json, write_recorded
 
         with terminal.progress(quiet=as_json) as progress:
-            judged = judge(file, progress, _monitor(plain=plain))
+            judged = _judge(file, progress, plain=plain)
         folder = report or Path("build") / "report" / file_name(file.name)
         write_recorded(folder, judged)
         status = judged.exit_status(strict=strict)
@@ -306,15 +306,16 @@ def trace(ctx: click.Context, file: Path, as_json: bool, report: Path | None, st
     sys.exit(status)
 
 
-def _monitor(*, plain: bool) -> "type[Monitor]":
-    """The one that judges whole steps, if numpy is there; both find the same."""
-    from .spec.monitor import Monitor
+def _judge(file: Path, progress: Callable[[str, float, str], None], *, plain: bool) -> "Judged":
+    """Whole steps at once, if numpy is there; both ways find the same."""
+    from .conformance.recorded import judge
 
     if plain or find_spec("numpy") is None:
-        return Monitor
+        return judge(file, progress)
     from .optimized.monitor import BulkMonitor
+    from .optimized.reading import ColumnLoads
 
-    return BulkMonitor
+    return judge(file, progress, BulkMonitor, ColumnLoads())
 
 
 @cli.command("validate-adapter")

@@ -61,7 +61,9 @@ def _fed(monitor: Monitor, message: Any) -> Any:
 def summary(m: Monitor) -> dict[str, Any]:
     """Everything that a monitor knows."""
     state = {name: _value(m, name) for name in Engine.sorts if name != "prefix"}
-    tracks = {t.id: (list(t.tokens), list(t.ids), t.table, t.ended, t.epoch, t.shared_tokens) for t in m.tracks.values()}
+    tracks = {
+        t.id: (list(t.tokens), list(t.ids), t.table, t.ended, t.epoch, t.shared_tokens) for t in m.tracks.values()
+    }
     counts = {"events": dict(m.world.events), "each": list(m.world.exercised), "exercised": m.exercised()}
     return state | counts | {"tracks": tracks, "live": m.live, "waiting": m.waiting, "flights": sorted(m.in_flight)}
 

@@ -12,13 +12,14 @@ import pytest
 
 pytest.importorskip("numpy")
 
+from tests.unit.test_agreement import SIZE, A, Draw, Things, keys, value_of
+
 from schedspec.optimized import columns
 from schedspec.optimized.columns import ColumnSet, NoScan, Scan, Table, column_of, function_of, rows_of, scan_of
 from schedspec.spec import terms
 from schedspec.spec.compiled import World, compile_program
 from schedspec.spec.registry import Registry
 from schedspec.spec.terms import Bool, Event, Int, Sort
-from tests.unit.test_agreement import SIZE, A, Draw, Things, keys, value_of
 
 
 class Meets(Event):
@@ -199,7 +200,7 @@ def filled(world: World, state: dict[str, Any]) -> World:
 
 
 def shown(world: World) -> dict[str, Any]:
-    found = {}
+    found: dict[str, Any] = {}
     for name in WRITTEN:
         if Things.sorts[name].name == "Map":
             found[name] = {key: getattr(world.A[key], name) for key in keys(Sort("A"))}
