@@ -99,12 +99,12 @@ class TableRecords(Records):
     """Records whose cells of the table are there, and the others their own."""
 
     def __init__(self, table: Table, plain: Callable[[], Any]) -> None:
-        super().__init__(_record_class(table, plain))
+        super().__init__(plain)
         self.table = table
+        self.record = _record_class(table, plain)
 
     def __missing__(self, key: Any) -> Any:
-        make: Callable[[Table, int], Any] = self.make
-        record = self[key] = make(self.table, self.table.row_of(key))
+        record = self[key] = self.record(self.table, self.table.row_of(key))
         return record
 
     def pop(self, key: Any, *default: Any) -> Any:
@@ -284,7 +284,8 @@ class Scan:
             self._check(right)
             before = self._increment(name, left)
             if before is None and value.op == "add":
-                return right
+                added: Term = right
+                return added
             before = _number(0) if before is None else before
             return Term(value.op, (before, right), value.sort)
         if value.op == "ite":

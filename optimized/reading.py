@@ -7,10 +7,11 @@ A line of which anything else is true is read whole.
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
-PLACES = (b',"request":', b'{"request":', b'["delivered",')
-"""What stands before such a column.  A quote inside of a text has a backslash before it, so none of these is in one."""
+PLACES = (b'"request":', b'"request": ', b'["delivered",', b'["delivered", ')
+"""What stands before such a column.  Where else it stands, no mark is found afterwards, and the line is read whole."""
 MARK = "\u0000column"
 _MARK = json.dumps(MARK).encode()
 FEWEST = 24
@@ -60,9 +61,10 @@ class ColumnLoads:
 
 
 def _text(column: list[str], line: bytes) -> bytes:
-    """As it is written here; JSON has two ways for what is not ASCII."""
-    texts = [json.dumps(column, separators=(",", ":"), ensure_ascii=ascii).encode() for ascii in (True, False)]
-    return texts[0] if texts[0] in line else texts[1]
+    """As it is written here: JSON leaves the spaces free, and has two ways for what is not ASCII."""
+    forms = product((",", ", "), (True, False))
+    texts = [json.dumps(column, separators=(comma, ":"), ensure_ascii=ascii).encode() for comma, ascii in forms]
+    return next((text for text in texts if text in line), texts[0])
 
 
 def _marked(line: bytes, text: bytes) -> tuple[bytes, int]:
