@@ -26,6 +26,7 @@ FEWEST = 24
 """Below it the compiled reading is as fast."""
 FAR = 1 << 50
 MOST_TOLD = 64
+ARRAYS = 8
 GROUPS = 3
 """Columns of requests that are kept: most often those of a step are those of the step before."""
 
@@ -57,6 +58,7 @@ class BulkMonitor(Monitor):
         dropped: str | None = None,
         fewest: int = FEWEST,
     ) -> None:
+        self._arrays: list[tuple[Any, str, Any]] = []
         self._told: list[Sequence[int]] = []
         self._told_to: Group | None = None
         self._listening = _listening(self)
@@ -120,7 +122,7 @@ class BulkMonitor(Monitor):
             return False
         sorts = list(self._fields[event].values())[1:]
         try:
-            arrays = [column_of(column, sort.name) for column, sort in zip(columns[1:], sorts, strict=True)]
+            arrays = [self._array(column, sort.name) for column, sort in zip(columns[1:], sorts, strict=True)]
         except (OverflowError, TypeError):
             return False
         table = self._table
@@ -132,6 +134,17 @@ class BulkMonitor(Monitor):
         )
         self.together += count * done
         return done
+
+    def _array(self, column: Any, kind: str) -> Any:
+        """A tuple that was read before is not read again."""
+        if type(column) is not tuple:
+            return column_of(column, kind)
+        for known, of, array in self._arrays:
+            if known is column and of == kind:
+                return array
+        array = column_of(column, kind)
+        self._arrays = [(column, kind, array), *self._arrays[: ARRAYS - 1]]
+        return array
 
     def _apply(self, method: str, deltas: Sequence[Delta]) -> None:
         """Blocks that several requests took one after the other are taken together."""
@@ -182,7 +195,7 @@ class BulkMonitor(Monitor):
             super()._settle(flight, outcome)
             return
         try:
-            ends = column_of(flight.start, "Int") + column_of(flight.tokens, "Int")
+            ends = self._array(flight.start, "Int") + self._array(flight.tokens, "Int")
         except (OverflowError, TypeError):
             super()._settle(flight, outcome)
             return
