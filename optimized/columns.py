@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, MutableSet, Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 
 from schedspec.spec.compiled import Records, World, text_of
@@ -90,9 +91,17 @@ class Table:
 
     def join(self, world: World) -> None:
         """The world's records and sets are this table's from now on; it must be new."""
-        setattr(world, self.key, TableRecords(self, getattr(world, self.key).make))
+        before = getattr(world, self.key)
+        records = TableRecords(self, before.make)
+        for key, record in before.items():
+            for name in attrs.fields_dict(before.make):
+                setattr(records[key], name, getattr(record, name))
+        setattr(world, self.key, records)
         for name in self.sets:
+            keys = getattr(world, name)
             setattr(world, name, ColumnSet(self, name))
+            for key in keys:
+                getattr(world, name).add(key)
 
 
 class TableRecords(Records):

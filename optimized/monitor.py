@@ -68,12 +68,8 @@ class BulkMonitor(Monitor):
         self._groups: list[Group] = []
         self._shares = 0
         self._functions: dict[str, Function] = {}
-        if not explain:
-            scans = _scans(self.program.active, dropped)
-            self._functions = {event: function_of(scan) for event, scan in scans.items()}
-            self._fields = {event: scan.fields for event, scan in scans.items()}
-            self._table = _table(scans)
-            self._table.join(self.world)
+        self._scans = {} if explain else _scans(self.program.active, dropped)
+        self._table = _table(self._scans)
 
     # --- requests ----------------------------------------------------------------------------------------
 
@@ -96,7 +92,16 @@ class BulkMonitor(Monitor):
         return group
 
     def _in_bulk(self, requests: Sequence[str]) -> Group | None:
-        return self._group_of(requests) if self._functions and len(requests) >= self.fewest else None
+        if len(requests) < self.fewest or not self._scans:
+            return None
+        if not self._functions:
+            self._begin()
+        return self._group_of(requests)
+
+    def _begin(self) -> None:
+        """The first long column: up to here the plain records were faster."""
+        self._table.join(self.world)
+        self._functions = {event: function_of(scan) for event, scan in self._scans.items()}
 
     def _planned(self, plan: Plan) -> list[Track]:
         group = self._in_bulk(plan.request)
@@ -113,14 +118,14 @@ class BulkMonitor(Monitor):
     # --- events ------------------------------------------------------------------------------------------
 
     def _fire_many(self, event: str, *columns: Sequence[Any]) -> None:
-        if not (event in self._functions and self._fire_scan(event, columns)):
+        if not (event in self._scans and self._fire_scan(event, columns)):
             super()._fire_many(event, *map(_plain, columns))
 
     def _fire_scan(self, event: str, columns: Sequence[Sequence[Any]]) -> bool:
         group = self._in_bulk(columns[0])
         if group is None:
             return False
-        sorts = list(self._fields[event].values())[1:]
+        sorts = list(self._scans[event].fields.values())[1:]
         try:
             arrays = [self._array(column, sort.name) for column, sort in zip(columns[1:], sorts, strict=True)]
         except (OverflowError, TypeError):

@@ -322,6 +322,18 @@ def test_cells_are_shared_by_both_readings_while_the_table_grows() -> None:
     assert (world.A["a7"].value, world.A["a7"].ready, world.A["a6"].ready) == (70, False, True)
 
 
+def test_what_was_there_before_the_table_moves_into_it() -> None:
+    made = Registry(Things, {})
+    made.rule("KV-1", on=Meets)(_counts)
+    table, world = Table(Things, "A", {"value", "ready"}, {"group"}), compile_program(made).world()
+    world.A["a1"].value, world.A["a1"].holds, world.A["a2"].value = 5, {"b1"}, 10**30
+    world.group.add("a1")
+    table.join(world)
+    assert (world.A["a1"].value, world.A["a1"].holds, world.A["a2"].value) == (5, {"b1"}, 10**30)
+    assert world.group == {"a1"}
+    assert table.odd == {table.index["a2"]}
+
+
 def test_a_row_is_used_again_as_if_new() -> None:
     table, world = _table()
     world.A["a1"].value = 5
