@@ -154,12 +154,9 @@ class BulkMonitor(Monitor):
     def _apply(self, method: str, deltas: Sequence[Delta]) -> None:
         """Blocks that several requests took one after the other are taken together."""
         ordered = deltas if self.capabilities.ordered or len(deltas) < 2 else canonical(deltas)
-        if len(ordered) < 2:
-            super()._apply(method, ordered)
-            return
         for kind, run in groupby(ordered, key=_kind):
             some = list(run)
-            if kind == "took" and len(some) > 1 and self._take_together(some):
+            if kind == "took" and len(some) + len(some[0][2]) > 2 and self._take_together(some):
                 continue
             for delta in some:
                 super()._apply(method, (delta,))
