@@ -413,6 +413,11 @@ class _Function:
         return lines
 
 
+def text_of(term: Term) -> str:
+    """A term as Python source, of a world `W` and fields `e_…`."""
+    return _Expressions({}).text(term)
+
+
 def _ready(value: Term) -> Term:
     """What an effect assigns, with the reads in it pushed down; a chain of updates stays, and is made in place."""
     op, args = value.op, value.args

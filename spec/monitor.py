@@ -99,6 +99,8 @@ class Monitor:
     conjunct read, `dropped` leaves one conjunct out.
     """
 
+    kind = "plain"
+
     def __init__(
         self,
         header: Header,

@@ -351,7 +351,24 @@ def read_deltas(answer: Any, method: str = "complete", field: str = "deltas") ->
     column = _column(method, field, answer)
     if not column:
         return ()
-    return tuple(_delta(method, f"{field}[{i}]", delta) for i, delta in enumerate(column))
+    return tuple(_of_blocks(delta) or _delta(method, f"{field}[{i}]", delta) for i, delta in enumerate(column))
+
+
+def _of_blocks(delta: Any) -> Delta | None:
+    """A delta that names a block of a request, if it is as it should be: most deltas are."""
+    if (type(delta) is not list and type(delta) is not tuple) or len(delta) != _BLOCK_DELTA:
+        return None
+    name, request, blocks = delta
+    if type(name) is not str or name not in _BLOCK_DELTAS or type(request) is not str:
+        return None
+    if (type(blocks) is not list and type(blocks) is not tuple) or len(blocks) != 1:
+        return None
+    (block,) = blocks
+    return (name, request, (block,)) if type(block) is int and block >= 0 else None
+
+
+_BLOCK_DELTA = 3
+_BLOCK_DELTAS = frozenset(name for name, fields in DELTAS.items() if tuple(fields) == ("request", "blocks"))
 
 
 def _delta(method: str, field: str, delta: Any) -> Delta:

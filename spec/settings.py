@@ -297,7 +297,7 @@ def _of_lanes(s: Settings) -> Iterator[str]:
         yield from _of_lane(lane)
     yield from _twice("lanes", "lane", (lane.name for lane in s.lanes))
     shares = [lane.share_percent for lane in s.lanes if _is_int(lane.share_percent)]
-    if sum(shares) > 100:
+    if sum(shares) > 100 and len(shares) > 1:
         yield f"the shares of the lanes are {' + '.join(map(str, shares))} = {sum(shares)} percent, more than there is"
     if s.lanes and not any(_takes_all(lane, s) for lane in s.lanes):
         yield (
@@ -319,6 +319,8 @@ def _of_lane(lane: Lane) -> Iterator[str]:
     yield from _too_small(lane, _LEAST_OF_A_LANE, of)
     yield from _not_among(lane, _ALLOWED_OF_A_LANE, of)
     share, maximum = lane.share_percent, lane.maximum_percent
+    if _is_int(share) and share > 100:
+        yield f"{of}share_percent is {share}, but must be at most 100"
     if _is_int(share) and _is_int(maximum) and share <= 100 and not share <= maximum <= 100:
         yield f"{of}maximum_percent is {maximum}, but must be between its share_percent of {share} and 100"
     if bool(lane.objective_steps) != bool(lane.load_tokens):

@@ -40,6 +40,8 @@ from .vocabulary import SCHEMA, Header, Message
 
 Source = str | PathLike[str] | IO[str] | IO[bytes]
 
+Loads = Callable[[str | bytes], Any]
+
 _Part = tuple[str, Callable[[Any], Any]] | None
 
 
@@ -105,26 +107,27 @@ class TraceWriter:
         self._file.write(encode({"schema": SCHEMA, **line}) + "\n")
 
 
-def read_trace(source: Source) -> tuple[Header, Iterator[Message]]:
+def read_trace(source: Source, loads: Loads = json.loads) -> tuple[Header, Iterator[Message]]:
     """The header, and the messages as they are read: memory does not grow with the file.
 
-    The iterator raises TraceError where a line is wrong.  A file that is given open is left open.
+    The iterator raises TraceError where a line is wrong.  A file that is given open is left open.  `loads` reads a line
+    as JSON.
     """
-    items = _read(source)
+    items = _read(source, loads)
     # A generator that has yielded once closes its file even if nobody reads on.
     header = cast(Header, next(items))
     return header, cast(Iterator[Message], items)
 
 
-def _read(source: Source) -> Iterator[Header | Message]:
+def _read(source: Source, loads: Loads) -> Iterator[Header | Message]:
     if isinstance(source, (str, PathLike)):
         with open(source, "rb") as file:
-            yield from _items(str(source), file)
+            yield from _items(str(source), file, loads)
     else:
-        yield from _items(str(getattr(source, "name", "trace")), source)
+        yield from _items(str(getattr(source, "name", "trace")), source, loads)
 
 
-def _items(name: str, lines: Iterable[str | bytes]) -> Iterator[Header | Message]:
+def _items(name: str, lines: Iterable[str | bytes], loads: Loads) -> Iterator[Header | Message]:
     header: Header | None = None
     last: Message | None = None
     number = 0
@@ -132,7 +135,7 @@ def _items(name: str, lines: Iterable[str | bytes]) -> Iterator[Header | Message
         if not line.strip():
             continue
         try:
-            item = _message(_object(line), last) if header else _header(_object(line))
+            item = _message(_object(line, loads), last) if header else _header(_object(line, loads))
         except (_Wrong, ProtocolError) as error:
             raise TraceError(name, number, str(error)) from error
         if isinstance(item, Header):
@@ -148,9 +151,9 @@ class _Wrong(Exception):
     """What is wrong with a line, before it is known which."""
 
 
-def _object(line: str | bytes) -> dict[str, Any]:
+def _object(line: str | bytes, loads: Loads) -> dict[str, Any]:
     try:
-        found = json.loads(line)
+        found = loads(line)
     except (ValueError, RecursionError) as error:
         if line[-1:] not in ("\n", b"\n"):
             problem = "the last line is cut off: the run that wrote it was ended in the middle, delete this line"

@@ -22,7 +22,7 @@ class AcceptsAnyway(Scheduler):
 
     def refusal(self, request: Request) -> tuple[str, int, int] | None:
         declared = self.state.settings
-        without: dict[str, Any] = {self.limit: 1 << 40}
+        without: dict[str, Any] = {self.limit: 1 << 28}
         self.state.settings = evolve(declared, **without)
         try:
             return super().refusal(request)

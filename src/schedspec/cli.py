@@ -8,8 +8,9 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from attrs import evolve
@@ -19,9 +20,12 @@ from .conformance import terminal
 from .conformance.files import file_name
 from .spec.vocabulary import Settings, SettingsWarning, Subject, SubjectFactory
 
+if TYPE_CHECKING:
+    from .conformance.recorded import Judged
+
 VOID = 2
 DEFAULT_FIRST_S = 120
-SUBJECT_HELP = "SUBJECT is a built-in name (reference, fault:ID), package.module:factory or exec:COMMAND."
+SUBJECT_HELP = "SUBJECT is a built-in name (reference, optimized, fault:ID), package.module:factory or exec:COMMAND."
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -283,14 +287,15 @@ def parity(ctx: click.Context, /, subject: str, model: str, **options: Any) -> N
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--report", type=click.Path(path_type=Path), help="Report folder.  Default: build/report/FILE.")
 @click.option("--strict", is_flag=True, help="A broken SHOULD or a rule not exercised: exit status 3.")
+@click.option("--plain", is_flag=True, help="One entry after the other, even where numpy is there.")
 @click.pass_context
-def trace(ctx: click.Context, file: Path, as_json: bool, report: Path | None, strict: bool) -> None:
+def trace(ctx: click.Context, file: Path, as_json: bool, report: Path | None, strict: bool, plain: bool) -> None:
     """Judge a recorded run.  Exit status as for check."""
     with _one_sentence(ctx):
-        from .conformance.recorded import judge, result_json, write_recorded
+        from .conformance.recorded import result_json, write_recorded
 
         with terminal.progress(quiet=as_json) as progress:
-            judged = judge(file, progress)
+            judged = _judge(file, progress, plain=plain)
         folder = report or Path("build") / "report" / file_name(file.name)
         write_recorded(folder, judged)
         status = judged.exit_status(strict=strict)
@@ -299,6 +304,18 @@ def trace(ctx: click.Context, file: Path, as_json: bool, report: Path | None, st
         else:
             terminal.print_trace(judged, folder)
     sys.exit(status)
+
+
+def _judge(file: Path, progress: Callable[[str, float, str], None], *, plain: bool) -> "Judged":
+    """Whole steps at once, if numpy is there; both ways find the same."""
+    from .conformance.recorded import judge
+
+    if plain or find_spec("numpy") is None:
+        return judge(file, progress)
+    from .optimized.monitor import BulkMonitor
+    from .optimized.reading import ColumnLoads
+
+    return judge(file, progress, BulkMonitor, ColumnLoads())
 
 
 @cli.command("validate-adapter")
@@ -388,13 +405,15 @@ def explain(ctx: click.Context, rule_id: str, as_json: bool) -> None:
 
 def builtin_subjects() -> Mapping[str, SubjectFactory]:
     """Built-in names.  The suite does not know them: to it they are subjects like any other."""
+    from . import optimized
     from .conformance.subjects import vllm
     from .reference import make
     from .reference.faults import FAULTS, factory
     from .reference.systems import sketch, vllm_v1
     from .reference.systems.vllm_v1_wrong import WRONG
 
-    subjects: dict[str, SubjectFactory] = {"reference": make, "vllm": vllm.make, "vllm-raw": vllm.raw}
+    subjects: dict[str, SubjectFactory] = {"reference": make, "optimized": optimized.make}
+    subjects |= {"vllm": vllm.make, "vllm-raw": vllm.raw}
     subjects |= {"vllm-v1": vllm_v1.make, "vllm-v1-raw": vllm_v1.raw}
     subjects |= {f"vllm-v1-wrong:{name}": model for name, model in WRONG.items()}
     subjects |= sketch.subjects()

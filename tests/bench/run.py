@@ -15,12 +15,14 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]  # it is run by its path
 
-from tests.bench import monitors, policies, schedulers, searches, traces  # noqa: E402
+from tests.bench import bulk, monitors, optimized, policies, schedulers, searches, traces  # noqa: E402
 from tests.bench.measure import Result  # noqa: E402
 
 BENCHES: dict[str, Callable[[bool], Iterator[Result]]] = {
     "monitor": lambda tiny: monitors.bench(monitors.TINY if tiny else monitors.Size()),
+    "bulk": lambda tiny: bulk.bench(bulk.TINY if tiny else bulk.Size()),
     "reference": lambda tiny: schedulers.bench(schedulers.TINY if tiny else schedulers.Size()),
+    "optimized": lambda tiny: optimized.bench(optimized.TINY if tiny else optimized.Size()),
     "policies": lambda tiny: policies.bench(policies.TINY if tiny else policies.Size()),
     "search": lambda tiny: searches.bench(searches.TINY if tiny else searches.Size()),
     "trace": lambda tiny: traces.bench(traces.TINY if tiny else traces.Size()),

@@ -12,7 +12,7 @@ from attrs import Factory, asdict, define
 from schedspec.spec.catalogue import registry
 from schedspec.spec.monitor import Monitor
 from schedspec.spec.protocol import ProtocolError
-from schedspec.spec.trace import TraceError, TraceWriter, read_trace
+from schedspec.spec.trace import Loads, TraceError, TraceWriter, read_trace
 from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import Header, Message
 
@@ -39,17 +39,23 @@ class Judged:
     fault: ProtocolError | TraceError | None = None
     messages: int = 0
     seconds: float = 0.0
+    monitor: str = Monitor.kind
 
     def exit_status(self, *, strict: bool = False) -> int:
         return 2 if self.fault is not None else exit_status(self.findings, strict=strict)
 
 
-def judge(path: Path, progress: Callable[[str, float, str], None] = lambda stage, part, note: None) -> Judged:
+def judge(
+    path: Path,
+    progress: Callable[[str, float, str], None] = lambda stage, part, note: None,
+    make: type[Monitor] = Monitor,
+    loads: Loads = json.loads,
+) -> Judged:
     """Judge a trace in constant memory.  A line that cannot be read ends it: what came before stays judged."""
     begun = time.monotonic()
-    header, messages = read_trace(path)
-    judged = Judged(path, header)
-    monitor = Monitor(header)
+    header, messages = read_trace(path, loads)
+    judged = Judged(path, header, monitor=make.kind)
+    monitor = make(header)
     try:
         for message in _watched(messages, progress):
             judged.messages += 1
@@ -130,6 +136,7 @@ def result_json(judged: Judged, *, strict: bool = False) -> dict[str, Any]:
         "seed": judged.header.seed,
         "seconds": round(judged.seconds, 3),
         "mode": "recorded",
+        "monitor": judged.monitor,
         "messages": judged.messages,
         "exit_status": judged.exit_status(strict=strict),
         "faults": [] if judged.fault is None else [str(judged.fault)],

@@ -174,7 +174,10 @@ def test_a_subject_that_cannot_be_had(name: str, sentence: str, tmp_path: Path) 
         (["--setting", "lanes=[{]"], "setting lanes is '[{]', but must be JSON"),
         (["--setting", "lanes=3"], "setting: lanes is 3, but must be a list"),
         (["--setting", 'lanes=[{"name": "chat"}]'], "setting: lanes[0].share_percent is missing, but Lane needs it"),
-        (["--setting", 'lanes=[{"name": "chat", "share_percent": 170}]'], "maximum_percent is 100, but must be"),
+        (
+            ["--setting", 'lanes=[{"name": "chat", "share_percent": 170}]'],
+            "share_percent is 170, but must be at most 100",
+        ),
         (["--setting", 'lanes=[{"name": "chat", "share_percent": 70}]'], "write policy='lanes'"),
         (["--setting", 'prices={"a": 2}'], "prices is given, but policy 'fcfs' has no queues of clients"),
         (["--setting", "policy=vtc", "--setting", 'prices={"a": 0}'], "the price of client 'a' is 0, but must be"),

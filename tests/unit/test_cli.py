@@ -7,10 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 from click.testing import CliRunner, Result
+from tests.bench.recording import Recorder, requests
 
 from schedspec.cli import cli
 from schedspec.spec.catalogue import registry
+from schedspec.spec.trace import TraceWriter
+from schedspec.spec.vocabulary import Message, Settings
 
 
 def run(*arguments: str) -> Result:
@@ -113,3 +117,45 @@ def test_validate_adapter_says_what_it_tried() -> None:
     assert good.exit_code == 0
     assert json.loads(good.output)["ok"] is True
     assert run("validate-adapter", "schedspec.cli:main").exit_code == 2
+
+
+# --- trace: with and without numpy ---------------------------------------------------------------------------
+
+
+def _trace(tmp_path: Path, *, broken: bool) -> Path:
+    recorder = Recorder(Settings(blocks=2_000, block_size=4, seats=40, token_budget=600))
+    messages: list[Message] = []
+    recorder.fill(requests(1, (3, 9), (12, 12)), 40, messages.append)
+    while recorder.live:
+        messages += recorder.round()
+    if broken:
+        place = next(n for n, m in enumerate(messages) if n > 50 and m.kind == "step" and len(m.answer.request) > 30)
+        plan = messages[place].answer
+        messages[place] = evolve(messages[place], answer=evolve(plan, tokens=(2, *plan.tokens[1:])))
+    file = tmp_path / "run.jsonl"
+    with file.open("w") as opened:
+        writer = TraceWriter(opened, recorder.header)
+        for message in (*messages, Message("end", recorder.now_ns)):
+            writer.write(message)
+    return file
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_numpy_changes_nothing_that_is_found(tmp_path: Path, broken: bool) -> None:
+    pytest.importorskip("numpy")
+    file = _trace(tmp_path, broken=broken)
+    told = {}
+    for more in ((), ("--plain",)):
+        result = run("trace", str(file), "--json", "--report", str(tmp_path / "report"), *more)
+        assert result.exit_code == (1 if broken else 0)
+        told[more] = json.loads(result.output)
+        told[more].pop("seconds")
+    assert [found.pop("monitor") for found in told.values()] == ["bulk", "plain"]
+    assert told[()] == told["--plain",]
+
+
+def test_a_trace_is_judged_without_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("schedspec.cli.find_spec", lambda name: None)
+    file = _trace(tmp_path, broken=False)
+    result = run("trace", str(file), "--json", "--report", str(tmp_path / "report"))
+    assert (result.exit_code, json.loads(result.output)["monitor"]) == (0, "plain")

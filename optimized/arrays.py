@@ -1,0 +1,115 @@
+"""Running requests as columns: a row per request, a column per field.  Rows are reused, and grow by doubling."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from attrs import define, field
+
+from .job import NO_ROW, Job
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+FIELDS = (
+    *("issued", "left", "computed", "outputs", "samples_left", "declared", "held", "prefill_end"),
+    *("client", "rate", "lane", "lane_rate", "charged_outputs"),
+)
+FEW_ROWS = 16
+LARGEST = 1 << 62
+"""No sum of two numbers within this overflows."""
+
+NOTHING: Ints = np.empty(0, dtype=np.int64)
+
+
+def integers(count: int) -> Ints:
+    return np.zeros(count, dtype=np.int64)
+
+
+@define(eq=False)
+class Rows:
+    """`left` positions are known and not issued, `samples_left` outputs are declared and neither there nor in flight,
+    `held` blocks stand in the table.  A row's `generation` changes when its request leaves it: an entry of an older
+    one is nobody's any more."""
+
+    columns: npt.NDArray[np.int64]
+    generation: Ints
+    taken: Bools
+    jobs: list[Job | None]
+    unused: list[int]
+    issued: Ints = field(init=False)
+    left: Ints = field(init=False)
+    computed: Ints = field(init=False)
+    outputs: Ints = field(init=False)
+    samples_left: Ints = field(init=False)
+    declared: Ints = field(init=False)
+    held: Ints = field(init=False)
+    prefill_end: Ints = field(init=False)
+    client: Ints = field(init=False)
+    rate: Ints = field(init=False)
+    lane: Ints = field(init=False)
+    lane_rate: Ints = field(init=False)
+    charged_outputs: Ints = field(init=False)
+
+    @classmethod
+    def of(cls, count: int) -> "Rows":
+        columns = np.zeros((len(FIELDS), count), dtype=np.int64)
+        return cls(columns, integers(count), np.zeros(count, dtype=np.bool_), [None] * count, _downwards(count, 0))
+
+    def __attrs_post_init__(self) -> None:
+        self._name_columns()
+
+    @property
+    def count(self) -> int:
+        return len(self.jobs)
+
+    def seat(self, jobs: list[Job], fields: Sequence[tuple[int, ...]]) -> Ints:
+        """Rows for requests that begin to run, with all their fields."""
+        while len(self.unused) < len(jobs):
+            self._double()
+        numbers = [self.unused.pop() for _ in jobs]
+        for row, job in zip(numbers, jobs, strict=True):
+            self.jobs[row] = job
+            job.row = row
+        rows = np.array(numbers, dtype=np.int64)
+        self.columns[:, rows] = np.array(fields, dtype=np.int64).T
+        self.taken[rows] = True
+        return rows
+
+    def leave(self, rows: Ints) -> list[Job]:
+        """Their requests run no longer; who they were."""
+        left = []
+        for row in rows.tolist():
+            job = self.jobs[row]
+            assert job is not None
+            job.row = NO_ROW
+            self.jobs[row] = None
+            self.unused.append(row)
+            left.append(job)
+        self.generation[rows] += 1
+        self.taken[rows] = False
+        return left
+
+    def jobs_at(self, rows: Ints) -> list[Job]:
+        return [self.jobs[row] for row in rows.tolist()]
+
+    def copy(self) -> "Rows":
+        """The same numbers, to be changed without harm."""
+        return Rows(self.columns.copy(), self.generation, self.taken, self.jobs, self.unused)
+
+    def _double(self) -> None:
+        count = self.count
+        self.columns = np.concatenate((self.columns, np.zeros_like(self.columns)), axis=1)
+        self.generation = np.concatenate((self.generation, np.zeros_like(self.generation)))
+        self.taken = np.concatenate((self.taken, np.zeros_like(self.taken)))
+        self.jobs += [None] * count
+        self.unused = _downwards(2 * count, count) + self.unused
+        self._name_columns()
+
+    def _name_columns(self) -> None:
+        for name, column in zip(FIELDS, self.columns, strict=True):
+            setattr(self, name, column)
+
+
+def _downwards(end: int, first: int) -> list[int]:
+    return list(range(end - 1, first - 1, -1))

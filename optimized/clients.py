@@ -1,0 +1,236 @@
+"""A queue per client, or one of clients per lane, and what service they are charged."""
+
+from collections.abc import Iterator
+
+from attrs import Factory, define, field
+
+from ..spec.service import Tariff, lane_of, lane_prices
+from ..spec.settings import Settings
+from .arrays import LARGEST, Ints, Rows
+from .caps import Caps
+from .job import Job
+from .members import Arrivals, Group, Lanes, Line, Patience
+from .queue import Queue
+from .service import Counters
+from .sharing import SHARINGS, ByArrival, Vtc
+
+
+@define(eq=False)
+class ClientQueue(Queue):
+    """`of_clients` and `of_lanes` are counters.  `steepest`: no output of anybody costs more, in any counter."""
+
+    settings: Settings
+    tariff: Tariff
+    caps: Caps = field(init=False)
+    of_clients: Counters = Factory(Counters)
+    of_lanes: Counters = Factory(Counters)
+    prices: dict[str, int] = Factory(dict)
+    group: Group = field(init=False)
+    steepest: int = 0
+
+    @classmethod
+    def of(cls, settings: Settings) -> "ClientQueue":
+        prices = lane_prices(settings) if settings.lanes else {}
+        return cls(settings, Tariff.of(settings), prices=prices)
+
+    def __attrs_post_init__(self) -> None:
+        s = self.settings
+        self.caps = Caps(s, self._due)
+        sharing, patience = SHARINGS[s.policy](s), Patience(s.aging_picks)
+        if s.lanes:
+            may = self.caps.lane_may
+            self.group = Lanes(sharing, self.of_lanes, 0, self._clients_of, may, self._holds, patience, s.aging_credit)
+        else:
+            may = self.caps.client_may
+            self.group = Group(sharing, self.of_clients, 0, _by_arrival, may, self._holds, patience, s.aging_credit)
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        return self.group.size
+
+    # --- who is next -----------------------------------------------------------------------------------------
+
+    def push(self, job: Job) -> None:
+        if not job.members:
+            self._introduce(job)
+        self.group.push(job)
+
+    def pop(self) -> Job | None:
+        return self.group.pop()
+
+    def put_back(self, job: Job) -> None:
+        self.group.put_back(job)
+
+    def left(self, job: Job) -> None:
+        self.group.left(job)
+
+    def may(self, job: Job) -> bool:
+        return not self.caps.are_there or (self.caps.client_may(job) and self.caps.lane_may(job))
+
+    def picked(self, job: Job) -> None:
+        if self.caps.are_there:
+            self.caps.change(job, 1)
+        self.group.picked(job)
+        self._charge_the_pick(job)
+        if self.caps.are_there:
+            self.group.review(job.request.client)
+
+    def released(self, job: Job) -> None:
+        if self.caps.are_there:
+            self.caps.change(job, -1)
+            self.group.review(job.request.client)
+
+    def _introduce(self, job: Job) -> None:
+        """Its client, in its lane, and what its outputs cost."""
+        client, group = job.request.client, self.group
+        if self.settings.lanes:
+            lane = group.member(lane_of(self.settings, job.request).name)
+            assert isinstance(lane.line, Group)
+            job.members = (lane, lane.line.member(client))
+        else:
+            job.members = (group.member(client),)
+        if self.is_charged and not self.tariff.square:
+            job.rate = self.tariff.outputs(client, job.prompt, 0, 1)
+            self.steepest = max(self.steepest, job.rate * self._price(job))
+
+    def _clients_of(self, lane: str) -> Line:
+        order = next(known.order for known in self.settings.lanes if known.name == lane)
+        sharing = Vtc() if order == "vtc" else ByArrival()
+        return Group(sharing, self.of_clients, 1, _by_arrival, self.caps.client_may, self._holds)
+
+    @property
+    def _holds(self) -> bool:
+        """Where those who do not fit are skipped nobody is held: behind one who is over a cap the next may be within
+        it."""
+        return self.caps.are_there and self.settings.at_blocked_head == "break"
+
+    # --- service -------------------------------------------------------------------------------------------
+
+    @property
+    def is_charged(self) -> bool:
+        """Counters have it, or a cap."""
+        return self._has_counters or self.settings.client_committed_cost > 0
+
+    @property
+    def _has_counters(self) -> bool:
+        return self.group.sharing.shows_counters
+
+    def ran(self, job: Job, end: int) -> None:
+        """Of a prompt that is charged chunk by chunk."""
+        tokens = min(end, job.prompt) - job.charged_prompt
+        if tokens > 0:
+            job.charged_prompt += tokens
+            self._charge(job, self.tariff.prompt(job.request.client, tokens))
+
+    @property
+    def hears_of_chunks(self) -> bool:
+        return self.is_charged and self.settings.charge_prompt == "chunk"
+
+    def served(self, rows: Rows, which: Ints) -> None:
+        if not self.is_charged:
+            return
+        if self._counts_one_by_one or self.steepest * len(which) >= LARGEST:
+            self._serve_one_by_one(rows, which)
+            return
+        for counters, accounts, rates in self._levels(rows, which):
+            if self.settings.charge_prediction:
+                rates = rates * (rows.outputs[which] > rows.charged_outputs[which])
+            counters.add_each(accounts, rates, self.steepest)
+
+    def ended(self, job: Job) -> None:
+        """What was charged for outputs that will not come."""
+        charged = self._charged_outputs(job)
+        if charged > job.outputs:
+            amount = self.tariff.outputs(job.request.client, job.prompt, job.outputs, charged)
+            self.group.refund(job, amount)
+
+    def fields_of(self, job: Job) -> tuple[int, ...]:
+        """Client, rate, lane, rate in the lane, and outputs that are charged, for its row."""
+        charged = job.request.expected_output_tokens if self.settings.charge_prediction else 0
+        lane = job.members[0].account
+        rates = min(job.rate, LARGEST), min(job.rate * self._price(job), LARGEST)
+        return job.members[-1].account, rates[0], lane, rates[1], charged
+
+    def may_tick(self, rows: Rows, order: Ints, steps: int) -> bool:
+        if not self.is_charged:
+            return True
+        if self._counts_one_by_one or self.settings.charge_prediction:
+            return False
+        return self.steepest * len(order) * steps < LARGEST
+
+    def start_clock(self, rows: Rows, order: Ints) -> None:
+        if self.is_charged:
+            for counters, accounts, rates in self._levels(rows, order):
+                counters.start(accounts, rates)
+
+    def tick(self) -> None:
+        self.of_clients.ticks += 1
+        self.of_lanes.ticks += 1
+
+    def stop_clock(self) -> None:
+        for counters in (self.of_clients, self.of_lanes):
+            counters.stop(int(counters.rates.max(initial=0)))
+
+    def counters(self) -> dict[str, int]:
+        if self.settings.lanes or not self._has_counters:
+            return {}
+        return {name: self.group.counter(member) for name, member in self.group.members.items()}
+
+    def _levels(self, rows: Rows, which: Ints) -> Iterator[tuple[Counters, Ints, Ints]]:
+        yield self.of_clients, rows.client[which], rows.rate[which]
+        if self.settings.lanes:
+            yield self.of_lanes, rows.lane[which], rows.lane_rate[which]
+
+    @property
+    def _counts_one_by_one(self) -> bool:
+        """Each output costs another amount, or is looked at by a cap."""
+        return bool(self.tariff.square or self.settings.client_committed_cost)
+
+    def _serve_one_by_one(self, rows: Rows, which: Ints) -> None:
+        numbers = rows.outputs[which].tolist(), rows.charged_outputs[which].tolist()
+        for job, outputs, charged in zip(rows.jobs_at(which), *numbers, strict=True):
+            job.outputs = outputs
+            if outputs > charged:
+                self._charge(job, self.tariff.outputs(job.request.client, job.prompt, outputs - 1, outputs))
+
+    def _charge_the_pick(self, job: Job) -> None:
+        """Once in its life."""
+        if job.is_charged or not self.is_charged:
+            return
+        job.is_charged = True
+        client, settings = job.request.client, self.settings
+        amount = self.tariff.entry(client)
+        if settings.charge_prompt == "pick":
+            job.charged_prompt = job.prompt
+            amount += self.tariff.prompt(client, job.prompt)
+        if settings.charge_prediction:
+            amount += self.tariff.outputs(client, job.prompt, 0, job.request.expected_output_tokens)
+        self._charge(job, amount)
+
+    def _charge(self, job: Job, amount: int) -> None:
+        if self._has_counters:
+            self.of_clients.add(job.members[-1].account, amount)
+        if self.settings.lanes:
+            self.of_lanes.add(job.members[0].account, amount * self._price(job))
+        if amount and self.settings.client_committed_cost:
+            self.caps.charged(job, amount)
+            self.group.review(job.request.client)
+
+    def _due(self, job: Job) -> int:
+        """What it may still be charged."""
+        client = job.request.client
+        entry = 0 if job.is_charged else self.tariff.entry(client)
+        prompt = self.tariff.prompt(client, job.prompt - job.charged_prompt)
+        return entry + prompt + self.tariff.outputs(client, job.prompt, self._charged_outputs(job), job.declared)
+
+    def _charged_outputs(self, job: Job) -> int:
+        if self.settings.charge_prediction and job.is_charged:
+            return max(job.request.expected_output_tokens, job.outputs)
+        return job.outputs
+
+    def _price(self, job: Job) -> int:
+        return self.prices[job.members[0].name] if self.settings.lanes else 1
+
+
+def _by_arrival(client: str) -> Line:
+    return Arrivals()

@@ -1,0 +1,333 @@
+"""Members of a queue (clients, or lanes) by rank: the least is next."""
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from attrs import Factory, define, field
+
+from .job import Job
+from .service import Counters
+
+Rank = Any
+"""An integer, or a pair of them: whatever one kind of sharing compares."""
+
+
+class Line(Protocol):
+    """The waiting requests of a member: by arrival, or a group again."""
+
+    size: int
+
+    def push(self, job: Job) -> None: ...
+
+    def first(self) -> Job | None: ...
+
+    def pop(self) -> Job | None: ...
+
+    def put_back(self, job: Job) -> None: ...
+
+    def picked(self, job: Job) -> None: ...
+
+    def left(self, job: Job) -> None: ...
+
+    def refund(self, job: Job, amount: int) -> None: ...
+
+    def review(self, client: str) -> None: ...
+
+
+@define(eq=False)
+class Arrivals:
+    """Of one client, by arrival: a heap, from which those who are live no longer are dropped when they surface."""
+
+    heap: list[tuple[int, Job]] = Factory(list)
+    size: int = 0
+
+    def push(self, job: Job) -> None:
+        heapq.heappush(self.heap, (job.arrival, job))
+        self.size += 1
+
+    put_back = push
+
+    def first(self) -> Job | None:
+        while self.heap and not self.heap[0][1].is_live:
+            heapq.heappop(self.heap)
+        return self.heap[0][1] if self.heap else None
+
+    def pop(self) -> Job | None:
+        job = self.first()
+        if job is not None:
+            heapq.heappop(self.heap)
+            self.size -= 1
+        return job
+
+    def picked(self, job: Job) -> None:
+        """It is out of the heap already."""
+
+    def left(self, job: Job) -> None:
+        self.size -= 1
+
+    def refund(self, job: Job, amount: int) -> None:
+        """One client has no counters within it."""
+
+    def review(self, client: str) -> None:
+        """Nobody in it is held by itself."""
+
+
+@define(eq=False)
+class Member:
+    """A client or a lane.  `number` breaks ties: who was seen first.  Its counter stands at `account`.  `waiting` is
+    more than its line has by those who are out of it, to be picked or put back; `aged` of them waited long.  `held`: a
+    cap keeps it out of the race."""
+
+    name: str
+    number: int
+    account: int
+    line: Line
+    waiting: int = 0
+    aged: int = 0
+    place: int = 0
+    held: bool = False
+
+
+@define(eq=False)
+class Race:
+    """The least rank of those who take part.  A heap of lower bounds: who surfaces is brought up to date and sinks
+    again; whose rank falls enters anew, and its older entry is dropped when it surfaces."""
+
+    rank: Callable[[Member], Rank]
+    takes_part: Callable[[Member], bool]
+    heap: list[tuple[Rank, int, Member]] = Factory(list)
+    listed: dict[int, Rank] = Factory(dict)
+
+    def enter(self, member: Member) -> None:
+        rank, listed = self.rank(member), self.listed.get(member.number)
+        if listed is None or rank < listed:
+            self.listed[member.number] = rank
+            heapq.heappush(self.heap, (rank, member.number, member))
+
+    def first(self) -> Member | None:
+        heap, listed = self.heap, self.listed
+        while heap:
+            bound, number, member = heap[0]
+            if listed.get(number) != bound:
+                heapq.heappop(heap)
+            elif not self.takes_part(member):
+                heapq.heappop(heap)
+                del listed[number]
+            elif (rank := self.rank(member)) != bound:
+                listed[number] = rank
+                heapq.heapreplace(heap, (rank, number, member))
+            else:
+                return member
+        return None
+
+
+@define(eq=False)
+class Patience:
+    """Who has seen `picks` admissions since it began to wait is aged; 0 is never.  The oldest come of age first."""
+
+    picks: int
+    admissions: int = 0
+    line: deque[tuple[int, Job]] = Factory(deque)
+    since: dict[Job, int] = Factory(dict)
+    aged: set[Job] = Factory(set)
+
+    def begins(self, job: Job) -> None:
+        if self.picks:
+            self.since[job] = self.admissions
+            self.line.append((self.admissions, job))
+
+    def ends(self, job: Job) -> bool:
+        """It waits no longer; whether it was aged."""
+        self.since.pop(job, None)
+        was_aged = job in self.aged
+        self.aged.discard(job)
+        return was_aged
+
+    def admitted(self) -> Iterator[Job]:
+        """One more admission; who is aged by it."""
+        self.admissions += 1
+        while self.line and self.line[0][0] + self.picks <= self.admissions:
+            began, job = self.line.popleft()
+            if self.since.get(job) == began:
+                self.aged.add(job)
+                yield job
+
+
+class Sharing:
+    """What ranks members, and what changes counters beside service.  This one is Least Counter First: nothing does."""
+
+    shows_counters = True
+
+    def rank(self, member: Member, counter: int) -> Rank:
+        """`counter` is the member's, less the credit of those who wait long."""
+        return counter
+
+    def enters(self, group: "Group", member: Member) -> None:
+        """A member of whom nobody waited has a waiting request again."""
+
+    def picked(self, group: "Group", member: Member) -> None:
+        """A request of it is admitted, and not yet charged."""
+
+    def refund(self, group: "Group", member: Member, amount: int) -> None:
+        group.service.add(member.account, -amount)
+
+
+@define(eq=False)
+class Group:
+    """Members, each with a line of its own.  `last_left` is the one whose last waiting request was admitted or ended
+    most recently; `virtual_time` the largest that the least counter ever was, at a pick or a return.  A job's member
+    in it stands at `level`.  `holds`: caps keep members out of the race.
+
+    `by_counter`: ranks are counters and nobody is held, so that the race alone knows the least counter, unless others
+    than the picked one are `out` of line.  Taking a job out, or its end, lowers no rank: nobody has to look.
+    """
+
+    sharing: Sharing
+    service: Counters
+    level: int
+    new_line: Callable[[str], Line]
+    may: Callable[[Job], bool]
+    holds: bool
+    patience: Patience = Factory(lambda: Patience(0))
+    credit: int = 0
+    members: dict[str, Member] = Factory(dict)
+    race: Race = field(init=False)
+    counted: Race = field(init=False)
+    last_left: Member | None = None
+    virtual_time: int = 0
+    turns: int = 0
+    size: int = 0
+    out: int = 0
+    by_counter: bool = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.by_counter = type(self.sharing).rank is Sharing.rank and not (self.credit or self.holds)
+        rank = self.counter if self.by_counter else self._rank
+        self.race = Race(rank, lambda member: member.line.size > 0 and not member.held)
+        self.counted = Race(self.counter, lambda member: member.waiting > 0)
+
+    def member(self, name: str) -> Member:
+        if name not in self.members:
+            self.members[name] = Member(name, len(self.members), self.service.new(), self.new_line(name))
+        return self.members[name]
+
+    # --- a line --------------------------------------------------------------------------------------------
+
+    def push(self, job: Job) -> None:
+        member = job.members[self.level]
+        if not member.waiting:
+            self.sharing.enters(self, member)
+        member.waiting += 1
+        self.patience.begins(job)
+        member.line.push(job)
+        self.size += 1
+        self._look_at(member)
+
+    def first(self) -> Job | None:
+        member = self.race.first()
+        return None if member is None else member.line.first()
+
+    def pop(self) -> Job | None:
+        member = self.race.first()
+        if member is None:
+            return None
+        job = member.line.pop()
+        self.size -= 1
+        self.out += 1
+        if self.holds:
+            self._look_at(member)
+        return job
+
+    def put_back(self, job: Job) -> None:
+        member = job.members[self.level]
+        member.line.put_back(job)
+        self.size += 1
+        self.out -= 1
+        self._look_at(member)
+
+    def picked(self, job: Job) -> None:
+        member = job.members[self.level]
+        self.sharing.picked(self, member)
+        self.out -= 1
+        member.line.picked(job)
+        self._waits_no_longer(member, job)
+        if not self.patience.picks:
+            return
+        for aged in self.patience.admitted():
+            preferred = aged.members[self.level]
+            preferred.aged += 1
+            self._look_at(preferred)
+
+    def left(self, job: Job) -> None:
+        member = job.members[self.level]
+        member.line.left(job)
+        self.size -= 1
+        self._waits_no_longer(member, job)
+
+    def refund(self, job: Job, amount: int) -> None:
+        member = job.members[self.level]
+        self.sharing.refund(self, member, amount)
+        member.line.refund(job, amount)
+        self._look_at(member)
+
+    def review(self, client: str) -> None:
+        """What a client has running has changed."""
+        if client in self.members:
+            self._look_at(self.members[client])
+
+    # --- counters --------------------------------------------------------------------------------------------
+
+    def counter(self, member: Member) -> int:
+        return self.service.of(member.account)
+
+    def set_counter(self, member: Member, counter: int) -> None:
+        self.service.add(member.account, counter - self.counter(member))
+
+    def least(self) -> Member | None:
+        """The least counter among those with waiting requests, those who are held included."""
+        return self.race.first() if self.by_counter and not self.out else self.counted.first()
+
+    def least_at_pick(self, member: Member) -> Member:
+        """The same, while a request of that member is out of line."""
+        return member if self.by_counter and self.out == 1 else self.counted.first() or member
+
+    def advance(self, counter: int) -> None:
+        self.virtual_time = max(self.virtual_time, counter)
+
+    def next_turn(self) -> int:
+        self.turns += 1
+        return self.turns
+
+    def _rank(self, member: Member) -> Rank:
+        counter = self.service.of(member.account)
+        return self.sharing.rank(member, counter - self.credit if member.aged else counter)
+
+    def _look_at(self, member: Member) -> None:
+        """Its counter, its line or what it has running has changed."""
+        if self.holds:
+            first = member.line.first()
+            member.held = member.line.size > 0 and (first is None or not self.may(first))
+        if member.line.size and not member.held:
+            self.race.enter(member)
+        if member.waiting:
+            self.counted.enter(member)
+
+    def _waits_no_longer(self, member: Member, job: Job) -> None:
+        member.waiting -= 1
+        member.aged -= self.patience.ends(job)
+        if not member.waiting:
+            self.last_left = member
+        if self.holds:
+            self._look_at(member)
+
+
+@define(eq=False)
+class Lanes(Group):
+    """A group of lanes, in each of which a client may be held."""
+
+    def review(self, client: str) -> None:
+        for member in self.members.values():
+            member.line.review(client)
+            self._look_at(member)

@@ -1,0 +1,553 @@
+"""The optimized scheduler: the decisions of the reference, at the cost of what changes.
+
+A step decides, releases, allocates and charges, as the reference does, on arrays.  While all who run decode and nobody
+comes or goes, a calendar stands for those arrays (`calendar.py`).
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+
+from ..spec.vocabulary import (
+    Capabilities,
+    Delta,
+    Observation,
+    Outcome,
+    Plan,
+    Receipt,
+    Request,
+    RequestView,
+    Settings,
+    blocks_alone,
+    blocks_for,
+)
+from .arrays import FEW_ROWS, LARGEST, NOTHING, Bools, Ints, Rows
+from .batch import Batch, Growth
+from .blocks import Blocks, parts
+from .calendar import Calendar
+from .clients import ClientQueue
+from .job import NO_ROW, Job
+from .promises import claims_of, constants_of, refuse
+from .queue import Queue, one_queue
+from .sharing import SHARINGS
+
+__version__ = "1"
+
+Admission = tuple[Job, int, int]
+"""Who enters, how many tokens it runs in this step, how many blocks it takes."""
+
+
+class Scheduler:
+    """A subject (`schedspec.spec.vocabulary.Subject`), with a second door for engines that have arrays:
+    `step_arrays` and `complete_arrays` do the same without deltas."""
+
+    calm_steps = 2
+    """So many steps without a change, and the calendar begins; it pays from a few on."""
+
+    def __init__(self, settings: Settings, seed: int = 0) -> None:
+        refuse(settings)
+        self.settings = settings
+        self.rows = Rows.of(FEW_ROWS)
+        self.blocks = Blocks.of(settings.blocks, FEW_ROWS)
+        self.queue = new_queue(settings)
+        self.order: Ints = NOTHING
+        self.jobs: dict[str, Job] = {}
+        self.seen: set[str] = set()
+        self.in_flight: dict[int, Batch] = {}
+        self.deltas: list[Delta] = []
+        self.record = True
+        self.calendar: Calendar | None = None
+        self.calm = 0
+        self.steps = 0
+        self.arrivals = 0
+        self.admissions = 0
+        self.resident_tokens = 0
+
+    # --- the protocol ------------------------------------------------------------------------------------
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            name="optimized",
+            version=__version__,
+            observes="tables",
+            ordered=True,
+            claims=claims_of(self.settings),
+            constants=constants_of(self.settings),
+        )
+
+    def submit(self, request: Request, now_ns: int) -> Receipt:
+        if request.id in self.seen:
+            return Receipt(verdict="duplicate", of=request.id)
+        self.seen.add(request.id)
+        for reason, limit, value in self.limits(request):
+            if value > limit:
+                return Receipt(verdict="refused", reason=reason, limit=limit, value=value)
+        self.arrivals += 1
+        job = self.jobs[request.id] = Job.of(request, self.arrivals)
+        self.queue.push(job)
+        return Receipt(verdict="accepted")
+
+    def cancel(self, request_id: str, now_ns: int) -> Sequence[Delta]:
+        self.deltas, self.record = [], True
+        job = self.jobs.get(request_id)
+        if job is None:
+            return self.deltas
+        if job.row == NO_ROW:
+            self.queue.left(job)
+        else:
+            self.leave_calendar()
+            for _, gave in self.leave_rows(np.array([job.row], dtype=np.int64)):
+                self.tell_given(job, gave)
+                self.queue.released(job)
+        self.end(job, ("cancelled", request_id))
+        return self.deltas
+
+    def notify(self, event: Mapping[str, Any], now_ns: int) -> Sequence[Delta]:
+        return []
+
+    def step(self, now_ns: int) -> Plan:
+        self.record = True
+        batch = self.plan()
+        return Plan(
+            step=batch.step,
+            request=self.ids_of(batch.row),
+            start=batch.start.tolist(),
+            tokens=batch.tokens.tolist(),
+            samples=batch.samples.tolist(),
+            deltas=self.deltas,
+        )
+
+    def complete(self, outcome: Outcome, now_ns: int) -> Sequence[Delta]:
+        self.deltas, self.record = [], True
+        batch = self.in_flight.pop(outcome.step, None)
+        tokens = dict(zip(outcome.request, outcome.token, strict=True))
+        stops = {request for request, stop in zip(outcome.request, outcome.stop, strict=True) if stop}
+        if batch is None:
+            return self.deltas
+        standing, served = self.served_by(batch)
+        ids = self.ids_of(served)
+        if ids:
+            self.deltas.append(("delivered", ids, [tokens[request] for request in ids]))
+        stopped = np.array([request in stops for request in ids], dtype=np.bool_)
+        self.settle(batch, standing, served, stopped)
+        return self.deltas
+
+    def observe(self) -> Observation:
+        rows = self.rows
+        if self.calendar is not None:
+            rows = rows.copy()
+            self.calendar.write(rows)
+        running = [job for job in self.jobs.values() if job.row != NO_ROW]
+        tables = {job.request.id: self.blocks.table(job.row, int(rows.held[job.row])) for job in running}
+        return Observation(
+            counters={
+                "running": len(self.order),
+                "waiting": self.queue.size,
+                "free_blocks": self.blocks.free,
+                "used_blocks": self.settings.blocks - self.blocks.free,
+            },
+            requests={job.request.id: view(job, rows) for job in self.jobs.values()},
+            tables={request: table for request, table in tables.items() if table},
+            free=self.blocks.stack[: self.blocks.free].tolist(),
+            evictable=[],
+            ref_counts={block: 1 for table in tables.values() for block in table},
+            index=[],
+            client_counters=self.queue.counters(),
+        )
+
+    # --- the same for engines that have arrays -------------------------------------------------------------
+
+    def step_arrays(self) -> Batch:
+        """The plan of a step.  Whose rows these are, `ids_of` tells until they end; arrays are the engine's to read."""
+        self.record = False
+        return self.plan()
+
+    def complete_arrays(self, batch: Batch, stop: Bools) -> Ints:
+        """The results of a step: of each entry that sampled, in order, whether the model ended there.  The rows of
+        those who have ended now."""
+        self.deltas, self.record = [], False
+        if self.in_flight.get(batch.step) is not batch:
+            return NOTHING
+        del self.in_flight[batch.step]
+        if self.is_next_tick(batch) and not stop.any():
+            self.tick_done()
+            return NOTHING
+        standing, served = self.served_by(batch)
+        if standing is not None:
+            stop = stop[standing[batch.samples > 0]]
+        return self.settle(batch, standing, served, stop)
+
+    def ids_of(self, rows: Ints) -> list[str]:
+        return [job.request.id for job in self.rows.jobs_at(rows)]
+
+    # --- the door ----------------------------------------------------------------------------------------
+
+    def limits(self, request: Request) -> list[tuple[str, int, int]]:
+        """Reason, limit and value of each limit of the door, in the order in which they are looked at."""
+        s, prompt, output = self.settings, request.prompt_tokens, request.max_output_tokens
+        limits = [
+            ("prompt_tokens", s.max_prompt_tokens, prompt),
+            ("output_tokens", s.max_output_tokens, output),
+            ("model_tokens", s.max_model_tokens, prompt + output),
+            ("kv_blocks", s.blocks, blocks_alone(prompt, output, s.block_size)),
+        ]
+        return limits if s.chunked_prefill else [*limits, ("token_budget", s.token_budget, prompt + output - 1)]
+
+    # --- a step ------------------------------------------------------------------------------------------------
+
+    def plan(self) -> Batch:
+        self.deltas = []
+        self.steps += 1
+        if self.calendar is None and self.calm >= self.calm_steps:
+            self.begin_calendar()
+        batch = None if self.calendar is None else self.tick(self.calendar)
+        if batch is None:
+            batch = self.decide()
+        if len(batch.row):
+            self.in_flight[batch.step] = batch
+        return batch
+
+    def decide(self) -> Batch:
+        """Running requests first, in order of admission; victims if they do not all fit; else admissions."""
+        growth = self.compose(self.order)
+        admitted = []
+        if growth.needed > self.blocks.free:
+            growth, victims = self.with_victims(growth)
+            self.release(victims, growth)
+        else:
+            admitted = self.admit(growth)
+        self.grow(growth)
+        return self.issue(growth, admitted)
+
+    def compose(self, order: Ints) -> Growth:
+        """Each gets what it knows and has not issued, within the budget, which is clamped before blocks are counted."""
+        rows, settings = self.rows, self.settings
+        tokens = rows.left[order]
+        if settings.chunked_prefill and settings.chunk_tokens:
+            np.minimum(tokens, min(settings.chunk_tokens, LARGEST), out=tokens)
+        tokens *= rows.samples_left[order] > 0
+        if int(tokens.sum()) > settings.token_budget:
+            before = np.cumsum(tokens) - tokens
+            np.minimum(tokens, np.maximum(settings.token_budget - before, 0), out=tokens)
+        start = rows.issued[order]
+        missing = start + tokens - rows.held[order] * settings.block_size
+        missing *= tokens > 0
+        growing = np.flatnonzero(missing > 0)
+        blocks = -(-missing[growing] // settings.block_size)
+        return Growth(order, start, tokens, growing, blocks, int(blocks.sum()))
+
+    def with_victims(self, growth: Growth) -> tuple[Growth, Ints]:
+        """What those who remain get, and who does not."""
+        if self.settings.victim == "lowest_priority":
+            return self.without_the_lowest(growth)
+        kept = self.kept(growth)
+        return growth.first(kept), growth.row[kept:][::-1]
+
+    def kept(self, growth: Growth) -> int:
+        """How many of the first fit into what is free and what all behind them hold."""
+        held = self.rows.held[growth.row]
+        needs = np.zeros_like(held)
+        needs[growth.growing] = growth.blocks
+        return int(np.searchsorted(np.cumsum(needs + held), self.blocks.free + held.sum(), side="right"))
+
+    def without_the_lowest(self, growth: Growth) -> tuple[Growth, Ints]:
+        """Largest (priority, admission) first.  Who leaves gives its budget back, so that the rest is composed anew."""
+        line = sorted(self.rows.jobs_at(self.order), key=lambda job: (job.request.priority, job.admission))
+        victims: list[int] = []
+        free, order = self.blocks.free, self.order
+        while growth.needed > free:
+            victims.append(line.pop().row)
+            free += int(self.rows.held[victims[-1]])
+            order = order[order != victims[-1]]
+            growth = self.compose(order)
+        return growth, np.array(victims, dtype=np.int64)
+
+    # --- admissions --------------------------------------------------------------------------------------
+
+    def admit(self, growth: Growth) -> list[Admission]:
+        """From the head of the queue until somebody does not fit (break) or nobody does (skip): who, with how many
+        tokens and how many blocks."""
+        if not self.queue.size:
+            return []
+        budget = self.settings.token_budget - int(growth.tokens.sum())
+        return self.admit_into(budget, self.blocks.free - growth.needed)
+
+    def admit_into(self, budget: int, blocks: int) -> list[Admission]:
+        settings, queue = self.settings, self.queue
+        seats = settings.seats - len(self.order)
+        resident, prefilling = self.resident_tokens, self.prefilling()
+        admitted: list[Admission] = []
+        blocked: list[Job] = []
+        while seats > 0 and budget > 0 and blocks > 0 and (job := queue.pop()):
+            alone = not (len(self.order) or admitted)
+            tokens = self.chunk(job, budget)
+            needed = self.reserved(job, tokens)
+            fits = tokens > 0 and queue.may(job) and needed <= blocks - (0 if alone else settings.watermark_blocks)
+            if not (fits and self.is_within_caps(job, resident, prefilling, alone=alone)):
+                blocked.append(job)
+                if settings.at_blocked_head == "break":
+                    break
+                continue
+            queue.picked(job)
+            admitted.append((job, tokens, needed))
+            seats, budget, blocks = seats - 1, budget - tokens, blocks - needed
+            resident, prefilling = resident + job.length, prefilling + 1
+        for job in blocked:
+            queue.put_back(job)
+        return admitted
+
+    def chunk(self, job: Job, budget: int) -> int:
+        """Its first tokens; 0 where it would have to run in one piece and cannot."""
+        settings = self.settings
+        if not settings.chunked_prefill:
+            return job.known if job.known <= budget else 0
+        most = min(job.known, budget)
+        return min(most, settings.chunk_tokens) if settings.chunk_tokens else most
+
+    def reserved(self, job: Job, tokens: int) -> int:
+        """Blocks that an admission takes."""
+        reserve = self.settings.reserve
+        if reserve == "declared":
+            tokens = job.prompt + job.declared - 1
+        elif reserve == "known":
+            tokens = job.known
+        return blocks_for(tokens, self.settings.block_size)
+
+    def prefilling(self) -> int:
+        """Prompts in prefill, where that is asked; while a calendar stands there are none."""
+        if not self.settings.prefilling_requests or self.calendar is not None:
+            return 0
+        return int((self.rows.issued[self.order] < self.rows.prefill_end[self.order]).sum())
+
+    def is_within_caps(self, job: Job, resident: int, prefilling: int, *, alone: bool) -> bool:
+        """Tokens do not count for whoever is alone."""
+        s = self.settings
+        if s.prefilling_requests and prefilling >= s.prefilling_requests:
+            return False
+        return alone or not s.resident_tokens or resident + job.length <= s.resident_tokens
+
+    # --- the phases after DECIDE -----------------------------------------------------------------------------
+
+    def release(self, victims: Ints, growth: Growth) -> None:
+        """Back to their places; prompt and outputs stay, all else is computed again."""
+        requester = self.ids_of(growth.row[growth.growing[:1]])
+        for job, gave in self.leave_rows(victims):
+            job.was_preempted = True
+            self.queue.released(job)
+            self.queue.push(job)
+            if self.record:
+                self.tell_given(job, gave)
+                whose = requester[0] if requester else job.request.id
+                self.deltas.append(("preempted", job.request.id, "recompute", whose))
+
+    def grow(self, growth: Growth) -> None:
+        """Blocks for those who run, in order of admission."""
+        if not growth.needed:
+            return
+        rows = growth.row[growth.growing]
+        if growth.needed == len(rows):
+            self.grow_by_one(rows)
+            return
+        taken = self.blocks.append(rows, self.rows.held[rows], growth.blocks)
+        self.rows.held[rows] += growth.blocks
+        if self.record:
+            ids = self.ids_of(rows)
+            self.deltas += [("took", *told) for told in zip(ids, parts(taken, growth.blocks), strict=True)]
+
+    def grow_by_one(self, rows: Ints) -> None:
+        held = self.rows.held[rows]
+        taken = self.blocks.append_one(rows, held)
+        self.rows.held[rows] = held + 1
+        if self.record:
+            ids = self.ids_of(rows)
+            self.deltas += [("took", id, [block]) for id, block in zip(ids, taken.tolist(), strict=True)]
+
+    def seat(self, admitted: list[Admission]) -> Ints:
+        """Rows for the admitted, with their blocks."""
+        fields: list[tuple[int, ...]] = []
+        for number, (job, _, needed) in enumerate(admitted, start=self.admissions + 1):
+            job.admission = number
+            self.resident_tokens += job.length
+            known, left = job.known, job.declared - job.outputs
+            positions = 0, known, 0, job.outputs, left, job.declared, needed, known
+            fields.append(positions + self.queue.fields_of(job))
+        self.admissions += len(admitted)
+        rows = self.rows.seat([job for job, _, _ in admitted], fields)
+        self.blocks.reach_rows(self.rows.count)
+        counts = self.rows.held[rows]
+        taken = self.blocks.append(rows, np.zeros_like(counts), counts)
+        if self.record:
+            for (job, _, _), blocks in zip(admitted, parts(taken, counts), strict=True):
+                self.deltas.append(("took", job.request.id, blocks))
+                self.deltas.append(("resumed" if job.was_preempted else "admitted", job.request.id, 0))
+        for job, _, _ in admitted:
+            job.was_preempted = False
+        self.order = np.concatenate((self.order, rows))
+        return rows
+
+    def issue(self, growth: Growth, admitted: list[Admission]) -> Batch:
+        """Positions are scheduled; the last known one is followed by an output to come."""
+        row, start, tokens = growth.row, growth.start, growth.tokens
+        if len(row) and not tokens.all():
+            some = tokens > 0
+            row, start, tokens = row[some], start[some], tokens[some]
+        if admitted:
+            first = np.array([tokens for _, tokens, _ in admitted], dtype=np.int64)
+            row = np.concatenate((row, self.seat(admitted)))
+            start = np.concatenate((start, np.zeros_like(first)))
+            tokens = np.concatenate((tokens, first))
+        rows = self.rows
+        left = rows.left[row] - tokens
+        samples = (left == 0).astype(np.int64)
+        rows.issued[row] = start + tokens
+        rows.left[row] = left + samples
+        rows.samples_left[row] -= samples
+        if self.queue.hears_of_chunks:
+            self.tell_chunks(row, rows.issued[row])
+        is_calm = len(row) == len(self.order) and not admitted and samples.all()
+        self.calm = self.calm + 1 if is_calm else 0
+        return Batch(self.steps, row, start, tokens, samples, rows.generation[row])
+
+    def tell_chunks(self, rows: Ints, ends: Ints) -> None:
+        """Where a prompt is charged as it is scheduled."""
+        prefilling = ends <= self.rows.prefill_end[rows]
+        for job, end in zip(self.rows.jobs_at(rows[prefilling]), ends[prefilling].tolist(), strict=True):
+            self.queue.ran(job, end)
+
+    # --- results -------------------------------------------------------------------------------------------
+
+    def served_by(self, batch: Batch) -> tuple[Bools | None, Ints]:
+        """Which entries still stand (None: all), and the rows of those that bring an output."""
+        standing = batch.standing(self.rows)
+        brings = batch.samples > 0 if standing is None else (batch.samples > 0) & standing
+        return standing, batch.row if brings.all() else batch.row[brings]
+
+    def settle(self, batch: Batch, standing: Bools | None, served: Ints, stopped: Bools) -> Ints:
+        """Results count for the entries that still stand; who ends, in order.  `served` are rows that got an output,
+        `stopped` whether their model ended there."""
+        if self.is_next_tick(batch) and not stopped.any():
+            self.tick_done()
+            return NOTHING
+        if self.calendar is not None and (self.calendar.done or batch.calendar is self.calendar):
+            self.leave_calendar()
+        rows, row, computed = self.rows, batch.row, batch.start + batch.tokens
+        if standing is not None:
+            row, computed = row[standing], computed[standing]
+        rows.computed[row] = computed
+        if not len(served):
+            return NOTHING
+        outputs = rows.outputs[served] + 1
+        rows.outputs[served] = outputs
+        self.queue.served(rows, served)
+        ended = np.flatnonzero(stopped | (outputs >= rows.declared[served]))
+        if len(ended):
+            self.leave_calendar()
+            self.finish(served[ended], stopped[ended])
+        return served[ended]
+
+    def finish(self, rows: Ints, stopped: Bools) -> None:
+        for (job, gave), stop in zip(self.leave_rows(rows), stopped.tolist(), strict=True):
+            self.tell_given(job, gave)
+            self.queue.released(job)
+            self.end(job, ("finished", job.request.id, "stop" if stop else "length"))
+
+    # --- the calendar ----------------------------------------------------------------------------------------
+
+    def begin_calendar(self) -> None:
+        """All who run got a position and an output in the last steps; if that goes on for a while, clocks count it."""
+        self.calm = 0
+        order = self.order
+        if not len(order):
+            return
+        calendar = Calendar.of(self.rows, order, self.settings.block_size)
+        if calendar.last_step > self.calm_steps and self.queue.may_tick(self.rows, order, calendar.last_step):
+            self.calendar = calendar
+            self.queue.start_clock(self.rows, order)
+
+    def tick(self, calendar: Calendar) -> Batch | None:
+        """A step in which nothing changes but the clocks; None if something else does."""
+        running = len(calendar.order)
+        growing = calendar.at_edge(self.rows)
+        budget, free = self.settings.token_budget - running, self.blocks.free - len(growing)
+        admitted = []
+        if calendar.steps == calendar.last_step or budget < 0 or free < 0:
+            self.leave_calendar()
+            return None
+        if self.queue.size and running < self.settings.seats:
+            admitted = self.admit_into(budget, free)
+        if admitted:
+            self.leave_calendar()
+            growth = self.compose(self.order)
+            self.grow(growth)
+            return self.issue(growth, admitted)
+        if len(growing):
+            self.grow_by_one(growing)
+        start = calendar.starts + calendar.steps
+        calendar.steps += 1
+        ones = calendar.ones
+        return Batch(self.steps, calendar.order, start, ones, ones, calendar.generation, calendar, calendar.steps)
+
+    def is_next_tick(self, batch: Batch) -> bool:
+        """Whether a result is what the calendar expects, and nobody reaches its length by it."""
+        calendar = self.calendar
+        if calendar is None or batch.calendar is not calendar:
+            return False
+        return batch.tick == calendar.done + 1 and batch.tick < calendar.last_step
+
+    def tick_done(self) -> None:
+        assert self.calendar is not None
+        self.calendar.done += 1
+        self.queue.tick()
+
+    def leave_calendar(self) -> None:
+        if self.calendar is not None:
+            self.calendar.write(self.rows)
+            self.queue.stop_clock()
+            self.calendar = None
+        self.calm = 0
+
+    # --- who leaves --------------------------------------------------------------------------------------
+
+    def end(self, job: Job, event: Delta) -> None:
+        job.is_live = False
+        self.queue.ended(job)
+        del self.jobs[job.request.id]
+        if self.record:
+            self.deltas.append(event)
+
+    def tell_given(self, job: Job, blocks: list[int]) -> None:
+        if self.record and blocks:
+            self.deltas.append(("gave", job.request.id, blocks))
+
+    def leave_rows(self, rows: Ints) -> list[tuple[Job, list[int]]]:
+        """Out of the running set, in this order: who, and, where it is told, the blocks that it gave."""
+        counts = self.rows.held[rows]
+        given = self.blocks.give_all(rows, counts)
+        outputs = self.rows.outputs[rows].tolist()
+        jobs = self.rows.leave(rows)
+        for job, made in zip(jobs, outputs, strict=True):
+            job.outputs = made
+        self.order = self.order[self.rows.taken[self.order]]
+        self.resident_tokens -= sum(job.length for job in jobs)
+        return list(zip(jobs, parts(given, counts) if self.record else repeat([]), strict=False))
+
+
+def new_queue(settings: Settings) -> Queue:
+    if settings.policy in SHARINGS:
+        return ClientQueue.of(settings)
+    return one_queue(settings)
+
+
+def view(job: Job, rows: Rows) -> RequestView:
+    if job.row == NO_ROW:
+        return RequestView(state="waiting", issued=0, computed=0, outputs=job.outputs, in_flight=0)
+    outputs = int(rows.outputs[job.row])
+    return RequestView(
+        state="running",
+        issued=int(rows.issued[job.row]),
+        computed=int(rows.computed[job.row]),
+        outputs=outputs,
+        in_flight=job.declared - int(rows.samples_left[job.row]) - outputs,
+    )

@@ -1,0 +1,147 @@
+"""(request, step) pairs that the bulk monitor judges in a second, beside the plain one on the same messages: from
+arrays, from the columns of messages, and from the lines of a file."""
+
+import io
+from array import array
+from collections.abc import Callable, Iterator
+
+from attrs import evolve, frozen
+
+from schedspec.optimized.monitor import BulkMonitor
+from schedspec.optimized.reading import ColumnLoads
+from schedspec.spec.monitor import Monitor
+from schedspec.spec.trace import TraceWriter, read_trace
+from schedspec.spec.vocabulary import Capabilities, Header, Message, Outcome, Plan, Settings
+
+from .measure import Result, median, quiet, seconds
+from .recording import Recorder, requests
+
+ASKED_ARRAYS = 3_000_000.0
+ASKED_FILE = 1_000_000.0
+
+
+@frozen(kw_only=True)
+class Size:
+    requests: tuple[int, ...] = (1024, 8192)
+    prompt: tuple[int, int] = (256, 2048)
+    warm_rounds: int = 120
+    rounds: int = 8
+    repeats: int = 9
+
+
+TINY = Size(requests=(32,), prompt=(16, 40), warm_rounds=20, rounds=2, repeats=2)
+
+Rounds = Callable[[], list[Message]]
+
+
+class Beside:
+    """Monitors that hear the same messages in different forms."""
+
+    def __init__(self, header: Header, *, content: bool = False) -> None:
+        self.header = header
+        self.plain = Monitor(header, content=content)
+        self.bulk = BulkMonitor(header, content=content)
+        self.arrays = BulkMonitor(header, content=content)
+        self.file = BulkMonitor(header, content=content)
+        self.file_plain = Monitor(header, content=content)
+        self.loads = ColumnLoads()
+
+    def feed(self, message: Message) -> None:
+        for monitor in (self.plain, self.bulk, self.arrays, self.file, self.file_plain):
+            monitor.feed(message)
+
+    def round(self, messages: list[Message]) -> Iterator[tuple[str, float]]:
+        """Form -> seconds."""
+        forms = {"plain": (self.plain, messages), "columns": (self.bulk, messages)}
+        forms["arrays"] = (self.arrays, [in_arrays(message) for message in messages])
+        for form, (monitor, given) in forms.items():
+            with quiet():
+                yield form, seconds(_fed, monitor, given)
+        lines = lines_of(self.header, messages)
+        with quiet():
+            yield "file_plain", seconds(lambda: _fed(self.file_plain, read_trace(io.BytesIO(lines))[1]))
+        with quiet():
+            yield "file", seconds(lambda: _fed(self.file, read_trace(io.BytesIO(lines), self.loads)[1]))
+
+
+def _fed(monitor: Monitor, messages: object) -> None:
+    for message in messages:  # type: ignore[attr-defined]
+        monitor.feed(message)
+
+
+def lines_of(header: Header, messages: list[Message]) -> bytes:
+    file = io.StringIO()
+    writer = TraceWriter(file, header)
+    for message in messages:
+        writer.write(message)
+    return file.getvalue().encode()
+
+
+def in_arrays(message: Message) -> Message:
+    """Its columns of numbers as arrays, which numpy reads where they are."""
+    if message.kind == "step":
+        plan: Plan = message.answer
+        start, tokens, samples = (array("q", column) for column in (plan.start, plan.tokens, plan.samples))
+        changed = evolve(plan, request=tuple(plan.request), start=start, tokens=tokens, samples=samples)
+        return evolve(message, answer=changed)
+    if message.kind == "complete":
+        outcome: Outcome = message.given
+        given = evolve(outcome, request=tuple(outcome.request), token=array("q", outcome.token))
+        deltas = [(d[0], tuple(d[1]), array("q", d[2])) if d[0] == "delivered" else d for d in message.answer]
+        return evolve(message, given=given, answer=deltas)
+    return message
+
+
+def bench(size: Size) -> Iterator[Result]:
+    for running in size.requests:
+        yield from decode(size, running, "tables")
+    yield from decode(size, size.requests[0], "decisions")
+    yield from decode(size, size.requests[0], "tables", content=True)
+    yield from mixed(size, size.requests[0])
+
+
+def decode(size: Size, running: int, shows: str, *, content: bool = False) -> Iterator[Result]:
+    """Nobody comes or goes: each request gets a token a step."""
+    blocks = running * (size.prompt[1] + 512) // 16
+    recorder = Recorder(Settings(blocks=blocks, seats=running, token_budget=8 * running))
+    beside = Beside(_showing(recorder.header, shows), content=content)
+    recorder.fill(requests(1, size.prompt, (512, 512)), running, beside.feed)
+    name = f"bulk.decode.{running}" + (f".{shows}" if shows != "tables" else "") + (".content" if content else "")
+    asked = running == size.requests[0] and not content
+    yield from results(name, size, beside, recorder.round, asked=asked)
+
+
+def _showing(header: Header, shows: str) -> Header:
+    capabilities: Capabilities = header.capabilities
+    return evolve(header, capabilities=evolve(capabilities, observes=shows))  # type: ignore[arg-type]
+
+
+def mixed(size: Size, running: int) -> Iterator[Result]:
+    """Requests come and end; chunks of prompts ride along."""
+    settings = Settings(blocks=64 * running, seats=running, token_budget=4 * running)
+    recorder = Recorder(settings)
+    beside = Beside(recorder.header)
+    arrivals, waiting = requests(2, (64, 512), (32, 256)), running // 16 + 1
+    for _ in range(size.warm_rounds):
+        for message in recorder.busy_round(arrivals, waiting):
+            beside.feed(message)
+    yield from results(
+        f"bulk.mixed.{running}", size, beside, lambda: recorder.busy_round(arrivals, waiting), asked=False
+    )
+
+
+def results(name: str, size: Size, beside: Beside, one_round: Rounds, *, asked: bool) -> Iterator[Result]:
+    speeds: dict[str, list[float]] = {}
+    for _ in range(size.repeats):
+        messages = [message for _ in range(size.rounds) for message in one_round()]
+        pairs = sum(len(message.answer.request) for message in messages if message.kind == "step")
+        for form, took in beside.round(messages):
+            speeds.setdefault(form, []).append(pairs / took)
+    if beside.plain.violations != beside.arrays.violations:
+        raise AssertionError("the two monitors differ")
+    for form in ("arrays", "columns", "file"):
+        wanted = {"arrays": ASKED_ARRAYS, "file": ASKED_FILE}.get(form) if asked else None
+        plain = median(speeds["file_plain" if form == "file" else "plain"])
+        figure = median(speeds[form])
+        more = {"best": max(speeds[form]), "plain": plain, "over_plain": figure / plain}
+        yield Result(name=f"{name}.{form}", figure=figure, unit="pairs/s", asked=wanted, more=more)

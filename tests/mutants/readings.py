@@ -1,0 +1,123 @@
+"""The bulk monitor beside the plain one: what they find, count and remember must be the same.
+
+`python tests/mutants/readings.py --traces 1000` holds them against each other on so many traces with a planted fault.
+Columns of any length go through the numpy reading here; in earnest short ones are left to the compiled one.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from attrs import define
+from tests.mutants.traces import Run, corpus, mutated
+
+from schedspec.optimized.monitor import BulkMonitor
+from schedspec.spec.monitor import Monitor
+from schedspec.spec.protocol import ProtocolError
+from schedspec.spec.relation import Engine
+from schedspec.spec.trace import TraceError, read_trace
+from schedspec.spec.vocabulary import Message
+
+ROOT = Path(__file__).resolve().parents[2]
+
+HORIZON = 2
+"""Requests are forgotten soon, so that rows are used again."""
+
+
+@define
+class Tally:
+    """`together`: entries that the numpy reading judged; `broken`: runs that broke a rule."""
+
+    runs: int = 0
+    broken: int = 0
+    together: int = 0
+
+    def compare(self, run: Run) -> str | None:
+        """The first thing in which the two differ."""
+        plain = Monitor(run.header, horizon=HORIZON)
+        bulk = BulkMonitor(run.header, horizon=HORIZON, fewest=1)
+        self.runs += 1
+        for number, message in enumerate(run.messages, start=1):
+            found, also = _fed(plain, message), _fed(bulk, message)
+            if found != also:
+                return f"message {number}: {found} and {also}"
+            if isinstance(found, str):
+                break
+        self.together += bulk.together
+        self.broken += bool(plain.violations)
+        return differing(summary(plain), summary(bulk))
+
+
+def _fed(monitor: Monitor, message: Any) -> Any:
+    try:
+        return monitor.feed(message)
+    except ProtocolError as error:
+        return str(error)
+
+
+def summary(m: Monitor) -> dict[str, Any]:
+    """Everything that a monitor knows."""
+    state = {name: _value(m, name) for name in Engine.sorts if name != "prefix"}
+    tracks = {
+        t.id: (list(t.tokens), list(t.ids), t.table, t.ended, t.epoch, t.shared_tokens) for t in m.tracks.values()
+    }
+    counts = {"events": dict(m.world.events), "each": list(m.world.exercised), "exercised": m.exercised()}
+    return state | counts | {"tracks": tracks, "live": m.live, "waiting": m.waiting, "flights": sorted(m.in_flight)}
+
+
+def _value(m: Monitor, name: str) -> Any:
+    sort = Engine.sorts[name]
+    if sort.name == "Map":
+        return {key: getattr(record, name) for key, record in getattr(m.world, sort.args[0].name).items()}
+    value = getattr(m.world, name)
+    return set(value) if sort.name == "Set" else value
+
+
+def differing(one: dict[str, Any], other: dict[str, Any]) -> str | None:
+    wrong = [name for name in one if one[name] != other[name]]
+    return f"afterwards: {', '.join(wrong)}" if wrong else None
+
+
+def kept_traces() -> list[Path]:
+    """Those that lie in the tests."""
+    return sorted((ROOT / "tests").rglob("*.jsonl"))
+
+
+def recorded(path: Path) -> Run:
+    header, messages = read_trace(path)
+    read: list[Message] = []
+    with suppress(TraceError):
+        read.extend(messages)
+    return Run(header, tuple(read))
+
+
+def all_differences(runs: Iterable[tuple[str, Run]], tally: Tally) -> list[str]:
+    return [f"{name}: {differs}" for name, run in runs if (differs := tally.compare(run))]
+
+
+def planted(traces: int) -> Iterable[tuple[str, Run]]:
+    return ((f"mutated {seed}", mutated(seed)) for seed in range(traces))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="The bulk monitor beside the plain one.")
+    parser.add_argument("--traces", type=int, default=1000)
+    traces = parser.parse_args().traces
+    found = []
+    for what, runs in (
+        ("clean runs", ((f"clean {number}", run) for number, run in enumerate(corpus()))),
+        ("kept traces", ((str(path), recorded(path)) for path in kept_traces())),
+        ("runs with a planted fault", planted(traces)),
+    ):
+        tally = Tally()
+        found += all_differences(runs, tally)
+        print(f"{tally.runs} {what}, {tally.broken} broken, {tally.together} entries together", flush=True)
+    print("\n".join(found) or "no difference")
+    sys.exit(bool(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+"""The bulk monitor finds what the plain one finds; `readings.py` asks it of a thousand traces with a planted fault."""
+
+from array import array
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+pytest.importorskip("numpy")
+
+from tests.bench.recording import Recorder, requests
+from tests.mutants.readings import Tally, all_differences, differing, kept_traces, planted, recorded, summary
+from tests.mutants.traces import Run, corpus
+
+from schedspec.optimized.monitor import BulkMonitor
+from schedspec.spec.monitor import Monitor
+from schedspec.spec.vocabulary import Message, Outcome, Plan, Settings
+
+PLANTED = 60
+
+
+def test_clean_runs() -> None:
+    tally = Tally()
+    assert all_differences(((str(number), run) for number, run in enumerate(corpus())), tally) == []
+    assert tally.together > 3_000
+
+
+def test_kept_traces() -> None:
+    tally = Tally()
+    assert all_differences(((str(path), recorded(path)) for path in kept_traces()), tally) == []
+    assert tally.broken > 50
+
+
+def test_planted_faults() -> None:
+    tally = Tally()
+    assert all_differences(planted(PLANTED), tally) == []
+    assert tally.broken > PLANTED // 3
+    assert tally.together > 1_000
+
+
+# --- a batch in which everybody decodes ------------------------------------------------------------------------
+
+
+def batch(rounds: int = 30, running: int = 12) -> Run:
+    """The same requests in each step, long enough that nothing but tokens and blocks comes and goes."""
+    recorder = Recorder(Settings(blocks=running * 20, block_size=4, seats=running, token_budget=16 * running))
+    messages: list[Message] = []
+    recorder.fill(requests(1, (3, 9), (60, 60)), running, messages.append)
+    for _ in range(rounds):
+        messages += recorder.round()
+    return Run(recorder.header, tuple(messages))
+
+
+def changed(run: Run, back: int, change: Callable[[Message], Message]) -> Run:
+    """With one message from the end made another."""
+    place = len(run.messages) - back
+    return Run(run.header, (*run.messages[:place], change(run.messages[place]), *run.messages[place + 1 :]))
+
+
+def in_plan(**columns: Any) -> Callable[[Message], Message]:
+    def change(message: Message) -> Message:
+        plan: Plan = message.answer
+        return evolve(message, answer=evolve(plan, **{name: to(getattr(plan, name)) for name, to in columns.items()}))
+
+    return change
+
+
+def in_outcome(**columns: Any) -> Callable[[Message], Message]:
+    def change(message: Message) -> Message:
+        outcome: Outcome = message.given
+        return evolve(message, given=evolve(outcome, **{n: to(getattr(outcome, n)) for n, to in columns.items()}))
+
+    return change
+
+
+def _with(row: int, to: Any) -> Callable[[Any], tuple[Any, ...]]:
+    return lambda column: (*column[:row], to(column[row]), *column[row + 1 :])
+
+
+FAULTS: dict[str, tuple[int, Callable[[Message], Message]]] = {
+    "a range starts late": (10, in_plan(start=_with(5, lambda start: start + 1))),
+    "two tokens in a decode": (10, in_plan(tokens=_with(0, lambda _: 2))),
+    "nothing is computed": (10, in_plan(tokens=_with(11, lambda _: 0))),
+    "no sample": (10, in_plan(samples=_with(3, lambda _: 0))),
+    "the same request twice": (10, in_plan(request=lambda column: (*column[:-1], column[0]))),
+    "a number of 2³¹": (10, in_plan(start=_with(4, lambda _: 1 << 31))),
+    "a number of 2⁶²": (10, in_plan(start=_with(4, lambda _: 1 << 62))),
+    "a number of 2⁶³": (10, in_plan(start=_with(4, lambda _: 1 << 63))),
+    "a number of no machine": (10, in_plan(start=_with(4, lambda _: 10**30))),
+    "less than nothing": (10, in_plan(start=_with(4, lambda _: -1))),
+    "a step of 2⁶²": (10, in_plan(step=lambda _: 1 << 62)),
+    "the engine computed another token": (9, in_outcome(token=_with(7, lambda token: token + 1))),
+    "somebody stops": (9, in_outcome(stop=_with(7, lambda _: True))),
+    "a result is missing": (
+        9,
+        in_outcome(request=lambda c: c[:-1], token=lambda c: c[:-1], stop=lambda c: c[:-1]),
+    ),
+    "a token of 2⁶⁴": (9, in_outcome(token=_with(7, lambda _: 1 << 64))),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_in_a_batch(name: str) -> None:
+    tally = Tally()
+    assert tally.compare(changed(batch(), *FAULTS[name])) is None
+    assert tally.broken or name == "a number of 2⁶²" or tally.together
+
+
+def test_a_block_that_two_requests_take() -> None:
+    run = batch()
+    place = next(n for n, m in enumerate(run.messages) if n > 40 and m.kind == "step" and len(m.answer.deltas) > 1)
+    plan: Plan = run.messages[place].answer
+    first, second, *others = plan.deltas
+    for deltas in ((first, (*second[:2], first[2]), *others), (first, first, second, *others)):
+        message = evolve(run.messages[place], answer=evolve(plan, deltas=deltas))
+        tally = Tally()
+        assert tally.compare(Run(run.header, (*run.messages[:place], message, *run.messages[place + 1 :]))) is None
+        assert tally.broken
+
+
+def test_columns_may_be_arrays() -> None:
+    run = batch()
+    plain, bulk = Monitor(run.header), BulkMonitor(run.header, fewest=1)
+    for message in run.messages:
+        assert plain.feed(message) == bulk.feed(_in_arrays(message)) == []
+    assert differing(summary(plain), summary(bulk)) is None
+    assert bulk.together > 1_000
+
+
+def _in_arrays(message: Message) -> Message:
+    if message.kind == "step":
+        return in_plan(**dict.fromkeys(("start", "tokens", "samples"), lambda column: array("q", column)))(message)
+    if message.kind != "complete":
+        return message
+    deltas = [("delivered", d[1], array("q", d[2])) if d[0] == "delivered" else d for d in message.answer]
+    return evolve(in_outcome(token=lambda column: array("q", column))(message), answer=deltas)
+
+
+def test_a_list_of_tokens_stays_its_owners() -> None:
+    run = batch()
+    plain, bulk = Monitor(run.header), BulkMonitor(run.header, fewest=1)
+    for message in run.messages:
+        plain.feed(message)
+        if message.kind == "complete":
+            lists = [("delivered", list(d[1]), list(d[2])) if d[0] == "delivered" else d for d in message.answer]
+            bulk.feed(evolve(message, answer=lists))
+            for delta in lists:
+                if delta[0] == "delivered":
+                    delta[2][:] = [0] * len(delta[2])
+        else:
+            bulk.feed(message)
+    assert differing(summary(plain), summary(bulk)) is None
+
+
+def test_who_explains_judges_one_by_one() -> None:
+    run = changed(batch(), *FAULTS["a range starts late"])
+    plain, bulk = Monitor(run.header, explain=True), BulkMonitor(run.header, explain=True)
+    for message in run.messages:
+        assert plain.feed(message) == bulk.feed(message)
+    assert bulk.together == 0
+
+
+@pytest.mark.parametrize("dropped", ["STEP-4.1", "STEP-4.4", "STEP-3.1", "LIFE-4.1", "LIFE-5.1", "STEP-6.4"])
+def test_a_conjunct_may_be_left_out(dropped: str) -> None:
+    run = changed(batch(), *FAULTS["a range starts late"])
+    plain, bulk = Monitor(run.header, dropped=dropped), BulkMonitor(run.header, dropped=dropped, fewest=1)
+    for message in run.messages:
+        assert plain.feed(message) == bulk.feed(message)
+    assert differing(summary(plain), summary(bulk)) is None
