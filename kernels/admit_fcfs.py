@@ -1,5 +1,5 @@
-"""Admission from the head of one queue until somebody does not fit: the first misfit of prefix sums over seats, tokens and
-blocks.  It reads as many tiles as somebody enters from, not what waits."""
+"""Admission from the head of one queue until somebody does not fit: the first misfit of prefix sums over seats,
+tokens and blocks.  It reads as many tiles as somebody enters from, not what waits."""
 
 from collections.abc import Sequence
 

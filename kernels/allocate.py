@@ -1,9 +1,8 @@
 """Block ids: what victims release is pushed on the stack of free blocks, then growth and admissions pop.
 
-Where a block comes to lie follows from prefix sums.  Victims are pushed the newest first, each from the end of its table;
-then the running list pops in its order, then who enters.  Work is split by block, not by request, so one long request does
-not keep the others waiting: for each block the prefix sums are searched for its owner.
-"""
+Where a block comes to lie follows from prefix sums.  Victims are pushed the newest first, each from the end of its
+table; then the running list pops in its order, then who enters.  Work is split by block, not by request, so one long
+request does not keep the others waiting: for each block the prefix sums are searched for its owner."""
 
 from collections.abc import Sequence
 
@@ -116,8 +115,9 @@ def allocate_kernel(
     top = pop(tables_ptr, width, rows_ptr, held_ptr, True, needs_ptr, stay, free_ptr, top, ends_ptr, tile)
     tl.debug_barrier()
     top = pop(
-        tables_ptr, width, entering_rows_ptr, held_ptr, False, entering_needs_ptr, entered, free_ptr, top, ends_ptr, tile
-    )
+        tables_ptr, width, entering_rows_ptr, held_ptr, False, entering_needs_ptr, entered,
+        free_ptr, top, ends_ptr, tile,
+    )  # fmt: skip
     tl.debug_barrier()  # all have read how long tables were
     first = tl.full((), 0, tl.int64)
     while first < count:
@@ -168,8 +168,8 @@ def allocate(
     require_equal_lengths("allocate", **entering)
     ends = torch.empty(max(len(rows), len(entering_rows), 1), dtype=torch.int64, device=rows.device)
     allocate_kernel[(1,)](
-        tables, tables.shape[1], rows, held, needs, count, stay, entering_rows, entering_needs, entered, free, top, ends,
-        tile, num_warps=WARPS,
+        tables, tables.shape[1], rows, held, needs, count, stay, entering_rows, entering_needs, entered, free, top,
+        ends, tile, num_warps=WARPS,
     )  # fmt: skip
 
 

@@ -2,9 +2,8 @@
 
     python -m schedspec.kernels.compile
 
-A spill fails: it means that a tile no longer fits into registers.  So does what only a compiler refuses; the interpreter
-takes it.
-"""
+A spill fails: it means that a tile no longer fits into registers.  So does what only a compiler refuses; the
+interpreter takes it."""
 
 import argparse
 import os
@@ -111,7 +110,7 @@ def number_in(pattern: str, text: str) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m schedspec.kernels.compile", description=__doc__.split("\n")[0])
-    parser.add_argument("--chip", action="append", choices=TARGETS, help="for this chip (repeatable; without it for all)")
+    parser.add_argument("--chip", action="append", choices=TARGETS, help="for this chip alone (repeatable)")
     parser.add_argument("--quick", action="store_true", help=f"what sorts, and compiles for long, only for {QUICK}")
     options = parser.parse_args(arguments)
     if os.environ.pop(WITHOUT, None):

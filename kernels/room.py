@@ -1,9 +1,9 @@
 """Whether those who would enter fit, shared by the kernels of admission.
 
-Seats, tokens and blocks before each are prefix sums over those before it, as if all of them had entered; so they are true
-up to the first that does not fit, and only that one is asked for.  Which of them fit is not monotone where a whole prompt
-is tested and a chunk is charged, or where a watermark binds from the second on: hence the first misfit, never a search.
-"""
+Seats, tokens and blocks before each are prefix sums over those before it, as if all of them had entered; so they are
+true up to the first that does not fit, and only that one is asked for.  Which of them fit is not monotone where a whole
+prompt is tested and a chunk is charged, or where a watermark binds from the second on: hence the first misfit, never a
+search."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

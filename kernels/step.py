@@ -1,5 +1,5 @@
-"""A whole step of FCFS in one program: budget, victims, admissions, blocks.  One launch, no host in between; each part is
-the kernel of its own file, and a barrier stands wherever one reads what another wrote."""
+"""A whole step of FCFS in one program: budget, victims, admissions, blocks.  One launch, no host in between; each
+part is the kernel of its own file, and a barrier stands wherever one reads what another wrote."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -160,9 +160,7 @@ def step_plain(
 ) -> Step:
     """The twins of the parts, one after the other; changes `tables` and `free`."""
     held = [len(table) for table in tables]
-    tokens, needs, budget_left = budget_plain(
-        wanted, issued, held, token_budget=token_budget, block_size=block_size
-    )
+    tokens, needs, budget_left = budget_plain(wanted, issued, held, token_budget=token_budget, block_size=block_size)
     stay, blocks_left, requester = victims_plain(needs, held, free=len(free))
     entering = admit_fcfs_plain(
         chunk, tested, reserved, running=len(tables), stay=stay, seats=seats, budget=budget_left, blocks=blocks_left,

@@ -1,10 +1,9 @@
 """Newest-first preemption: how many of the running list stay.
 
-The loop lets the last one go until the needs of those who stay fit.  What they need grows with how many stay and what the
-others release shrinks, so they are the longest prefix that fits, and the first misfit of a prefix sum ends it:
-needs before + needs ≤ free + held by it and all behind is the same as sum(needs + held) ≤ free + all that is held.
-It takes blocks that nobody shares.
-"""
+The loop lets the last one go until the needs of those who stay fit.  What they need grows with how many stay and what
+the others release shrinks, so they are the longest prefix that fits, and the first misfit of a prefix sum ends it:
+needs before + needs ≤ free + held by it and all behind is the same as sum(needs + held) ≤ free + all that is held. It
+takes blocks that nobody shares."""
 
 from collections.abc import Sequence
 

@@ -5,10 +5,9 @@ earlier picks were charged.  So the loop is a merge of those sequences: a sort b
 which the first misfit ends the round.  In s picks only the s least clients can be picked, and at most s of each.
 Charges are known beforehand and never negative; ties go to the client of the lower number.
 
-Keys are packed with client and place into 63 bits, as distances from the least.  A distance that is too large to be packed
-ends the round before it (`FAR`): the next round, from another least, goes on.  The first pick has distance 0, so each round
-gets on.
-"""
+Keys are packed with client and place into 63 bits, as distances from the least.  A distance that is too large to be
+packed ends the round before it (`FAR`): the next round, from another least, goes on.  The first pick has distance 0, so
+each round gets on."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -9,7 +9,7 @@ def has_device() -> bool:
         return False
     import torch
 
-    return torch.cuda.is_available()
+    return bool(torch.cuda.is_available())
 
 
 if not has_device():

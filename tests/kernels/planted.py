@@ -1,4 +1,5 @@
-"""Kernels with one small change each: a module's text is changed, written to a folder, and loaded under another name."""
+"""Kernels with one small change each: a module's text is changed, written to a folder, and loaded under another
+name."""
 
 import importlib.util
 import sys

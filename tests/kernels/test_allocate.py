@@ -73,7 +73,8 @@ def test_what_is_beyond_a_row_or_the_stack_is_not_touched() -> None:
     """Needs that are not there are the caller's fault; nobody else's block may pay for it."""
     cells, held, top = array([7, 7, 9, 9]).reshape(2, 2), array([1]), array([2])
     none = array([])
-    original.allocate(cells, array([0]), held, array([4]), array([1]), array([1]), none, none, array([0]), array([3, 4]), top)
+    one = array([1])
+    original.allocate(cells, array([0]), held, array([4]), one, one, none, none, array([0]), array([3, 4]), top)
     assert cells.tolist() == [[7, 4], [9, 9]]
     assert int(top) == 0
 
@@ -99,9 +100,12 @@ FAULTS: dict[str, list[Change]] = {
         ("allocate", "row = tl.load(rows_ptr + count - 1 - order", "row = tl.load(rows_ptr + stay + order"),
     ],
     "from the beginning of a victim's table": [
-        ("allocate", "place = tl.load(ends_ptr + order, mask=here, other=0) - 1 - number",
-         "place = number - tl.load(ends_ptr + order, mask=here, other=0)"
-         " + tl.load(held_ptr + count - 1 - order, mask=here, other=0)"),
+        (
+            "allocate",
+            "place = tl.load(ends_ptr + order, mask=here, other=0) - 1 - number",
+            "place = number - tl.load(ends_ptr + order, mask=here, other=0)"
+            " + tl.load(held_ptr + count - 1 - order, mask=here, other=0)",
+        ),
     ],
     "growth before releases": [
         ("allocate", "free_ptr + top + number, block", "free_ptr + number, block"),
@@ -114,7 +118,7 @@ FAULTS: dict[str, list[Change]] = {
     "a victim keeps its table": [("allocate", "tl.where(index < stay, held + needs, 0)", "held + needs")],
     "who enters takes what growth has": [("allocate", "return top - total", "return top")],
     "a block over another": [("allocate", "place += tl.load(from_ptr + index, mask=here, other=0)", "place += 0")],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -1,4 +1,5 @@
-"""Every kernel compiles for every chip without a spill, and the barriers are there that the interpreter never misses."""
+"""Every kernel compiles for every chip without a spill, and the barriers are there that the interpreter never
+misses."""
 
 import os
 import subprocess
@@ -35,10 +36,11 @@ def test_every_kernel_compiles_without_a_spill() -> None:
 def test_a_spill_fails() -> None:
     program = (
         "from schedspec.kernels import compile\n"
+        "from schedspec.kernels.compile import cases\n"
         "compile.cases = lambda: [case._replace(constants=case.constants | {'tile': 32_768})"
         " for case in cases() if case.name == 'admit_fcfs']\n"
     )
-    made = run(f"from schedspec.kernels.compile import cases\n{program}raise SystemExit(compile.main(['--chip', 'sm_90']))")
+    made = run(f"{program}raise SystemExit(compile.main(['--chip', 'sm_90']))")
     assert made.returncode == 1, made.stdout + made.stderr
     assert "a kernel spills" in made.stderr
 

@@ -1,6 +1,7 @@
 """A whole step in one program: it is its twin, and the twin is the step of the reference."""
 
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ def is_equal(count: int, seed: int, tile: int) -> bool:
     tables = [[ids.pop() for _ in range(some)] for some in held]
     free = list(ids)
     rows = rng.sample(range(count + waiting), count + waiting)
-    limits = {
+    limits: dict[str, Any] = {
         "token_budget": rng.choice((count // 2, 2 * count + 20)),
         "seats": count + rng.choice((0, 3, 50)),
         "watermark": rng.choice((0, 2)),

@@ -80,8 +80,11 @@ FAULTS: dict[str, list[Change]] = {
         ("victims", "tl.min(tl.where(here & (upto", "tl.max(tl.where(here & (upto"),
         ("victims", "index, count))\n        stays", "index, 0))\n        stays"),
     ],
-    "a victim asks": [("victims", "stays & (needs > 0)", "here & (needs > 0)"), ("victims", "requester < stay", "requester < count")],
-}  # fmt: skip
+    "a victim asks": [
+        ("victims", "stays & (needs > 0)", "here & (needs > 0)"),
+        ("victims", "requester < stay", "requester < count"),
+    ],
+}
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -187,7 +187,10 @@ def run(rng: Random, policy: str, steps: int) -> Iterator[Step]:
         for extra in range(rng.choice((0, 0, 1, 1, 2, 4))):
             prompt = tuple(range(rng.randint(1, 20)))
             request = Request(
-                id=f"{number}.{extra}", prompt_ids=prompt, max_output_tokens=rng.randint(1, 12), client=rng.choice("abcde")
+                id=f"{number}.{extra}",
+                prompt_ids=prompt,
+                max_output_tokens=rng.randint(1, 12),
+                client=rng.choice("abcde"),
             )
             subject.submit(request, number)
         if subject.state.jobs and rng.random() < 0.05:
