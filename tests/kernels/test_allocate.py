@@ -1,5 +1,6 @@
 """Block ids: the kernel is its twin, the twin is the reference's stack and tables, and small changes are seen."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from types import ModuleType
@@ -48,8 +49,8 @@ def is_equal(module: ModuleType, count: int, seed: int, tile: int) -> bool:
     return found == tables + entering_tables and lasting == ([len(table) for table in tables], free)
 
 
-def small_states(module: ModuleType) -> list[bool]:
-    return [is_equal(module, count, seed, SMALL_TILE) for count in EDGES for seed in range(3)]
+def small_states(module: ModuleType) -> Iterator[bool]:
+    return (is_equal(module, count, seed, SMALL_TILE) for count in EDGES for seed in range(3))
 
 
 def test_kernel_is_its_twin() -> None:

@@ -37,7 +37,7 @@ def test_a_spill_fails() -> None:
     program = (
         "from schedspec.kernels import compile\n"
         "from schedspec.kernels.compile import cases\n"
-        "compile.cases = lambda: [case._replace(constants=case.constants | {'tile': 32_768})"
+        "compile.cases = lambda: [case._replace(constants=case.constants | {'tile': 4_096})"
         " for case in cases() if case.name == 'admit_fcfs']\n"
     )
     made = run(f"{program}raise SystemExit(compile.main(['--chip', 'sm_90']))")

@@ -20,7 +20,7 @@ from .states import DEVICE, array, draw, first
 from .watched import watch
 
 TILE = 8
-CASES = [(clients, seed) for clients in (0, 1, 2, 7, 8, 9, 20) for seed in range(4)]
+CASES = [(clients, seed) for clients in (0, 1, 7, 8, 9, 20) for seed in range(4)]
 
 
 def is_equal(module: ModuleType, clients: int, seed: int, picks: int = 4, tile: int = TILE, most: int = 6) -> bool:
