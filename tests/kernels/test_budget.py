@@ -25,7 +25,7 @@ def is_equal(module: ModuleType, count: int, seed: int, tile: int, *, large: boo
     wanted = draw(rng, count, 0, 1 << 33 if large else 8, 0 if large else 1 << 62)
     held = draw(rng, count, 0, 4)
     issued = [max(0, blocks * size - rng.randint(0, size)) for blocks in held]
-    budget = rng.choice((0, 1, count // 2, 4 * count, 1 << (40 if large else 12)))
+    budget = rng.choice((1 << 34, 1 << 40) if large else (0, 1, count // 2, 4 * count, 1 << 12))
     tokens, needs, left = module.budget(
         padded(wanted, rng), padded(issued, rng), padded(held, rng, 5), array([count]),
         token_budget=budget, block_size=size, tile=tile,
