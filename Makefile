@@ -6,8 +6,9 @@ pip := $(bin)/python -m pip --disable-pip-version-check install -q -c constraint
 vllm_reports := tests/reports/vllm-0.33.0
 vllm_worst := --setting policy=priority --setting prefix_caching=true
 vllm_pip := .venv-vllm/bin/python -m pip --disable-pip-version-check install -q
+kernels_pip := .venv-kernels/bin/python -m pip --disable-pip-version-check install -q --no-compile
 
-.PHONY: help check test lint bench proofs vllm vllm-known vllm-matrix vtc clean
+.PHONY: help check test lint bench bench-gpu kernels proofs vllm vllm-known vllm-matrix vtc clean
 
 help:
 	@echo 'make check    hold the reference to the specification (installs the base and the suite only)'
@@ -15,6 +16,8 @@ help:
 	@echo 'make lint     check style, types and who imports whom'
 	@echo 'make proofs   run the proofs'
 	@echo 'make bench    measure speeds'
+	@echo 'make kernels  install torch and triton beside the suite, into .venv-kernels (2 GB), and test the kernels'
+	@echo 'make bench-gpu  measure a step on a CUDA device; PYTHON=... has torch and triton'
 	@echo 'make vllm-matrix  judge it in 16 configurations, into tests/reports (minutes)'
 	@echo 'make vtc      compile the VTC program to build/vtc (fetches go where there is none)'
 	@echo 'make vllm     install the released vLLM beside the suite, into .venv-vllm (2 GB)'
@@ -38,6 +41,13 @@ lint: .venv/dev.stamp
 bench: .venv/dev.stamp
 	$(bin)/python tests/bench/run.py $(ARGS)
 
+# Whatever torch and triton PYTHON has: those of requirements-kernels.txt need not be built for the device.
+bench-gpu:
+	PYTHONPATH=src $(PYTHON) -m schedspec.kernels.bench $(ARGS)
+
+kernels: .venv-kernels/stamp
+	.venv-kernels/bin/python -m pytest tests/kernels $(ARGS)
+
 proofs: .venv/dev.stamp
 	$(bin)/python -m schedspec.proofs $(ARGS)
 
@@ -58,7 +68,7 @@ vllm-matrix: .venv-vllm/stamp
 	  --over overlap_depth=1,2 --report $(vllm_reports) $(ARGS)
 
 clean:
-	rm -rf .venv .venv-vllm build dist src/*.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-vllm .venv-kernels build dist src/*.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # setuptools comes first, at its pin, and builds without isolation: nothing unpinned is fetched.
@@ -89,4 +99,11 @@ build/go/bin/go:
 	$(vllm_pip) --no-deps -r requirements-vllm.txt
 	$(vllm_pip) -c constraints.txt setuptools
 	$(vllm_pip) -c constraints.txt --no-build-isolation -e '.[check]'
+	@touch $@
+
+# Torch first, by itself; then all the rest at the versions that are listed.
+.venv-kernels/stamp: requirements-kernels.txt
+	$(PYTHON) -m venv .venv-kernels
+	$(kernels_pip) $$(grep '^torch==' requirements-kernels.txt)
+	$(kernels_pip) --no-deps -r requirements-kernels.txt
 	@touch $@

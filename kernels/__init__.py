@@ -1,1 +1,2 @@
-"""Reserved for Triton kernels, each with its plain twin beside it. Nothing is here yet."""
+"""The step's scans as Triton kernels, each with its plain twin beside it.  Importing this package needs neither
+torch nor triton; its modules need both."""

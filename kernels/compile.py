@@ -1,0 +1,139 @@
+"""Every kernel ahead of time, for chips that need not be here: registers, spills and shared memory of each.
+
+    python -m schedspec.kernels.compile
+
+A spill fails: it means that a tile no longer fits into registers.  So does what only a compiler refuses; the
+interpreter takes it."""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+WITHOUT = "TRITON_INTERPRET"
+TARGETS = ("sm_80", "sm_90", "gfx942")
+BLOCK_SIZE = 16
+SORTS, QUICK = "vtc_round", "sm_90"
+
+
+class Made(NamedTuple):
+    """A kernel compiled for a target.  `spills`: bytes on an NVIDIA chip, registers on an AMD one."""
+
+    kernel: str
+    target: str
+    registers: int
+    spills: int
+    shared_bytes: int
+    intermediate: str
+
+
+class Case(NamedTuple):
+    name: str
+    function: Any
+    constants: dict[str, int]
+
+
+def cases() -> list[Case]:
+    from .admit_fcfs import admit_fcfs_kernel
+    from .allocate import allocate_kernel
+    from .arrays import TILE
+    from .budget import budget_kernel
+    from .step import step_kernel
+    from .victims import victims_kernel
+    from .vtc_round import CLIENT_BITS, PICKS, VTC_TILE, vtc_round_kernel
+
+    tiled = {"tile": TILE}
+    sized = tiled | {"block_size": BLOCK_SIZE}
+    of_admission = sized | {"chunked": True}
+    of_picks = {"tile": VTC_TILE, "picks": PICKS, "pick_bits": PICKS.bit_length() - 1, "client_bits": CLIENT_BITS}
+    return [
+        Case("budget", budget_kernel, sized),
+        Case("victims", victims_kernel, tiled),
+        Case("admit_fcfs", admit_fcfs_kernel, of_admission),
+        Case("admit_fcfs, whole prompts", admit_fcfs_kernel, of_admission | {"chunked": False}),
+        Case("allocate", allocate_kernel, tiled),
+        Case("vtc_round", vtc_round_kernel, of_admission | of_picks),
+        Case("step", step_kernel, of_admission),
+    ]
+
+
+def compiled(case: Case, target: str) -> Made:
+    """Pointers are to int64 and numbers are int64, as in every launch."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    from .arrays import WARPS
+
+    names = list(case.function.arg_names)
+    signature = {
+        name: "constexpr" if name in case.constants else "*i64" if name.endswith("_ptr") else "i64" for name in names
+    }
+    constants = {(names.index(name),): value for name, value in case.constants.items()}
+    source = ASTSource(case.function, signature, constants)
+    is_amd = target.startswith("gfx")
+    chip = GPUTarget("hip", target, 64) if is_amd else GPUTarget("cuda", int(target.removeprefix("sm_")), 32)
+    made = triton.compile(source, target=chip, options={"num_warps": WARPS})
+    registers, spills = of_amd(made.asm["amdgcn"]) if is_amd else of_nvidia(made.asm["ptx"], chip.arch)
+    return Made(case.name, target, registers, spills, int(made.metadata.shared), made.asm["ttir"])
+
+
+def of_nvidia(ptx: str, arch: int) -> tuple[int, int]:
+    """What the assembler says: the object file does not tell of spills."""
+    from triton.backends.nvidia.compiler import get_ptxas
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "kernel.ptx"
+        file.write_text(ptx, encoding="utf-8")
+        chip = f"--gpu-name=sm_{arch}{'a' if arch >= 90 else ''}"
+        command = [get_ptxas(arch).path, "-v", chip, str(file), "-o", str(file.with_suffix(".cubin"))]
+        told = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    return number_in(r"Used (\d+) registers", told), number_in(r"(\d+) bytes spill stores", told)
+
+
+def of_amd(assembly: str) -> tuple[int, int]:
+    return number_in(r"\.vgpr_count:\s+(\d+)", assembly), number_in(r"\.vgpr_spill_count:\s+(\d+)", assembly)
+
+
+def number_in(pattern: str, text: str) -> int:
+    found = re.search(pattern, text)
+    if found is None:
+        raise ValueError(f"compile: nothing in what the assembler said is like {pattern!r}; it said {text[:500]!r}")
+    return int(found[1])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m schedspec.kernels.compile", description=__doc__.split("\n")[0])
+    parser.add_argument("--chip", action="append", choices=TARGETS, help="for this chip alone (repeatable)")
+    parser.add_argument("--quick", action="store_true", help=f"what sorts, and compiles for long, only for {QUICK}")
+    options = parser.parse_args(arguments)
+    if os.environ.pop(WITHOUT, None):
+        print(f"{WITHOUT} is set, but what is interpreted is not compiled: unset it", file=sys.stderr)
+        return 2
+    work = [
+        (case, chip)
+        for case in cases()
+        for chip in options.chip or TARGETS
+        if not (options.quick and case.name == SORTS and chip != QUICK)
+    ]
+    spills = 0
+    print("| kernel | chip | registers | spills | shared memory, bytes |")
+    print("|---|---|---|---|---|")
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for made in pool.map(lambda one: compiled(*one), work):
+            spills += made.spills
+            row = made.kernel, made.target, made.registers, made.spills, made.shared_bytes
+            print(f"| {' | '.join(map(str, row))} |", flush=True)
+    if spills:
+        print("a kernel spills: take a smaller tile or more warps", file=sys.stderr)
+    return int(spills > 0)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
