@@ -60,6 +60,11 @@ def refuse(settings: Settings) -> None:
         raise Unsupported(name, getattr(settings, name))
 
 
+def has_caps(settings: Settings) -> bool:
+    caps = settings.resident_tokens or settings.client_seats or settings.client_resident_tokens
+    return bool(caps) or any(lane.maximum_percent < 100 for lane in settings.lanes)
+
+
 def claims_of(settings: Settings) -> frozenset[str]:
     claims = {"hard_budget", "hybrid", "watermark", settings.policy, settings.at_blocked_head}
     claims |= {VICTIMS[settings.victim], *RESERVES[settings.reserve]}
@@ -68,6 +73,7 @@ def claims_of(settings: Settings) -> frozenset[str]:
         "resume_order": is_strict and not settings.max_overtaken and settings.policy in KEEPS_PLACES,
         "bounded_overtaking": is_strict and settings.max_overtaken > 0,
         "prefill_cap": settings.prefilling_requests > 0,
+        "caps": has_caps(settings),
         "prompt_share": settings.chunked_prefill and settings.chunk_tokens > 0,
         "stall_free": leaves_no_decode_out(settings),
         "mixes_prefill": leaves_no_decode_out(settings),
@@ -80,7 +86,8 @@ def claims_of(settings: Settings) -> frozenset[str]:
 
 def of_sharing(settings: Settings) -> dict[str, bool]:
     """A counter of turns has no prices and no credit."""
-    of_service, of_lanes = settings.policy != "round_robin", settings.policy == "lanes"
+    of_service = settings.policy != "round_robin"
+    of_lanes = settings.policy == "lanes" and settings.at_blocked_head == "break"
     return {
         "committed_cap": settings.client_committed_cost > 0,
         "fair_share": settings.policy in ("vtc", "drr") and settings.at_blocked_head == "break",

@@ -29,8 +29,8 @@ Policy = Literal[
 
 NO_LIMIT_TOKENS = 1_048_576
 
-MOST, MOST_BLOCKS = 1 << 48, 1 << 28
-"""No setting is larger: what is has a digit too many."""
+MOST_BLOCKS = 1 << 28
+"""No pool is larger: a number that is has a digit too many."""
 
 SJF_ARRIVALS = AGING_ARRIVALS = 8
 """So many later arrivals weigh as much as a token of expected output, or a class of priority: what bounds the wait of
@@ -259,8 +259,6 @@ def _too_small(of: object, least: Mapping[str, int], prefix: str = "") -> Iterat
         value = getattr(of, name)
         if not _is_int(value) or value < bound:
             yield f"{prefix}{name} is {value!r}, but must be an integer of at least {bound}"
-        elif value > (most := MOST_BLOCKS if name == "blocks" else MOST):
-            yield f"{prefix}{name} is {value}, but must be at most {most}"
 
 
 def _not_among(of: object, known: Mapping[str, tuple[object, ...]], prefix: str = "") -> Iterator[str]:
@@ -332,6 +330,8 @@ def _of_lane(lane: Lane) -> Iterator[str]:
 
 def _contradictions(s: Settings) -> Iterator[str]:
     """Values that are right, each by itself; what is wrong by itself contradicts nothing."""
+    if _are_right(s, "blocks") and s.blocks > MOST_BLOCKS:
+        yield f"blocks is {s.blocks}, but must be at most {MOST_BLOCKS}"
     if _are_right(s, "watermark_blocks", "blocks") and s.watermark_blocks >= s.blocks:
         yield (
             f"watermark_blocks is {s.watermark_blocks}, but the pool has {s.blocks} blocks:"

@@ -50,6 +50,8 @@ class Driver:
     observe_every: int = 1
     last_plan: Plan | None = None
     stuck: bool = False
+    went_past: bool = False
+    gave_up: bool = False
     _plans: deque[Plan] = Factory(deque)
     _outcomes: deque[Outcome] = Factory(lambda: deque(maxlen=8))
     _calls: int = 0
@@ -75,7 +77,7 @@ class Driver:
 
     @property
     def over(self) -> bool:
-        return bool(self.broken) or self.fault is not None or self.crashed
+        return bool(self.broken) or self.fault is not None or self.crashed or self.gave_up
 
     @property
     def script(self) -> Script:
@@ -123,6 +125,9 @@ class Driver:
         try:
             yield
         except ProtocolError as fault:
+            if self.went_past and fault.rule is None:
+                self.gave_up = True  # it had broken a rule that nobody asks about: what it does since says nothing
+                return
             self.fault = fault
             if fault.rule is not None and fault.rule not in self.ignored:
                 self.broken = [self._broken_by(fault, fault.rule)]
@@ -179,9 +184,10 @@ class Driver:
             self.messages.append(message)
         for violation in self.monitor.feed(message):
             self.stuck |= violation.rule == NEVER_ENDS
-            if violation.rule in self.ignored:
-                continue
             rule = registry.rules[violation.rule]
+            if violation.rule in self.ignored:
+                self.went_past |= rule.level == "MUST"
+                continue
             if rule.level == "SHOULD" or rule.family == DOOR:
                 self.advice.setdefault(violation.rule, (violation, len(self.ops)))
             else:
