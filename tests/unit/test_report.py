@@ -56,7 +56,8 @@ def both(case: Case) -> tuple[list[str], list[str]]:
     markdown, text = page.markdown(), [row.text for row in page.text()]
     for lines in (markdown, text):
         assert len(lines) <= MOST_LINES, "\n".join(lines)
-        assert max(map(len, lines)) <= WIDTH, "\n".join(lines)
+        own = [line for line in lines if "/failures/" not in line]  # those are as long as the folder is deep
+        assert max(map(len, own)) <= WIDTH, "\n".join(lines)
         assert all(line.isprintable() for line in lines)
     return markdown, text
 
