@@ -59,7 +59,7 @@ vllm: .venv-vllm/stamp
 # What is known of vLLM still fails, and nothing else; its model decides as it does.
 vllm-known: .venv-vllm/stamp
 	.venv-vllm/bin/schedspec check vllm --workload none --baseline $(vllm_reports)/known.json $(vllm_worst)
-	.venv-vllm/bin/schedspec parity vllm --seeds 20
+	.venv-vllm/bin/schedspec parity vllm --seeds 16
 	$(MAKE) test ARGS=tests/unit/test_vllm_recorder.py
 
 # The 16 configurations that are judged: shipped and raw, both policies, caching, steps in flight.

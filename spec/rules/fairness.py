@@ -432,7 +432,7 @@ class ServiceByPrice(Distances):
     weighted = True
 
 
-@monitor("FAIR-15", claims=("drr",))
+@monitor("FAIR-15", claims=("drr", "break"))
 class TurnsGiveQuanta(Distances):
     """Under deficit round robin two clients that both wait all through an interval differ in service by at most
     2(U + Q). Q is the quantum; U is that of FAIR-8.
@@ -444,7 +444,7 @@ class TurnsGiveQuanta(Distances):
     limits = (("FAIR-15", 2, "two clients that wait differ in service by at most 2(U + Q)", True),)
 
 
-@monitor("FAIR-16", claims=("dlpm",))
+@monitor("FAIR-16", claims=("dlpm", "break"))
 class PrefixesWithinQuanta(Distances):
     """Under deficit longest prefix match two clients that both wait all through an interval differ in service, cached
     tokens included, by at most 2(U + Q). Q is the quantum; U is that of FAIR-8.
