@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 @define(eq=False)
 class Residents:
-    """What runs, by declared length: seats, tokens and cost of clients, blocks of lanes, all tokens; and adapters."""
+    """What runs, by declared length: seats, tokens and cost of clients, seats and blocks of lanes, all tokens; and
+    adapters."""
 
     tariff: Tariff
     block_size: int
@@ -28,6 +29,7 @@ class Residents:
     client_seats: Counter[str] = Factory(Counter)
     client_tokens: Counter[str] = Factory(Counter)
     client_cost: Counter[str] = Factory(Counter)
+    lane_seats: Counter[str] = Factory(Counter)
     lane_blocks: Counter[str] = Factory(Counter)
     adapters: Counter[str] = Factory(Counter)
 
@@ -50,6 +52,7 @@ class Residents:
         _add(self.client_seats, client, sign)
         _add(self.client_tokens, client, sign * track.limit_tokens)
         _add(self.client_cost, client, sign * self.cost(track))
+        _add(self.lane_seats, track.lane, sign)
         _add(self.lane_blocks, track.lane, sign * blocks_for(track.limit_tokens, self.block_size))
         if track.adapter is not None:
             _add(self.adapters, track.adapter, sign)

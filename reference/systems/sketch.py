@@ -25,6 +25,7 @@ from ...spec.vocabulary import (
     Unsupported,
     blocks_alone,
     blocks_for,
+    unsupported,
 )
 
 FAULTS: Mapping[str, str] = {
@@ -39,20 +40,16 @@ FAULTS: Mapping[str, str] = {
 }
 """Name -> the mistake."""
 
-HONOURED = {"policy": "vtc", "victim": "newest", "at_blocked_head": "break", "reserve": "on_demand"}
-HONOURED_OFF = (
-    "prefix_caching",
-    "chunk_tokens",
-    "aging_picks",
-    "charge_prediction",
-    "prices",
-    "client_seats",
-    "client_resident_tokens",
-    "client_committed_cost",
-    "resident_tokens",
-    "prefilling_requests",
-    "adapter_slots",
-    "preempt_lower_class",
+HONOURED = (
+    "blocks",
+    "block_size",
+    "seats",
+    "token_budget",
+    "watermark_blocks",
+    "policy",
+    "max_prompt_tokens",
+    "max_output_tokens",
+    "max_model_tokens",
 )
 
 
@@ -91,14 +88,9 @@ class Sketch:
     # --- the protocol ------------------------------------------------------------------------------------
 
     def refuse(self, settings: Settings) -> None:
-        plain = Settings()
-        for name, value in HONOURED.items():
-            if getattr(settings, name) != value:
-                raise Unsupported(name, getattr(settings, name))
-        weights = ("request_weight", "input_weight", "output_weight", "product_weight", "square_weight")
-        for name in (*HONOURED_OFF, *weights, "charge_prompt", "chunked_prefill", "overlap_depth"):
-            if getattr(settings, name) != getattr(plain, name):
-                raise Unsupported(name, getattr(settings, name))
+        other = "policy" if settings.policy != "vtc" else unsupported(settings, HONOURED)
+        if other is not None:
+            raise Unsupported(other, getattr(settings, other))
 
     def capabilities(self) -> Capabilities:
         claims = ("hard_budget", "hybrid", "watermark", "vtc", "fair_share", "break", "newest_first")

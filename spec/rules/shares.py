@@ -274,9 +274,9 @@ class CapsHold(TraceRule):
     def _check_lane(self, m: "Monitor", track: "Track") -> None:
         lane = m.lanes.get(track.lane)
         if lane is not None and lane.maximum_percent < 100:
-            running = sum(other.lane == track.lane for other in m.residents.running.values())
             most = lane.maximum_percent * m.settings.blocks // 100
-            self._check(m, "lane_blocks", running, m.residents.lane_blocks[track.lane], most, lane=track.lane)
+            running, blocks = m.residents.lane_seats[track.lane], m.residents.lane_blocks[track.lane]
+            self._check(m, "lane_blocks", running, blocks, most, lane=track.lane)
 
     def _check(self, m: "Monitor", what: str, running: int, value: int, cap: int, **whose: str) -> None:
         m.count("LANE-7", bool(cap) and running > 1)

@@ -31,6 +31,8 @@ from schedspec.spec.vocabulary import (
     SubjectFactory,
 )
 
+from .service_gap import gap
+
 ONE_SEAT = Settings(blocks=64, block_size=1, seats=1, token_budget=16, policy="vtc")
 
 
@@ -120,31 +122,6 @@ def fair() -> list[str]:
 # --- bounds are tight --------------------------------------------------------------------------------------
 
 
-def the_largest(driver: Driver, *, waits: str, served: str) -> tuple[int, int]:
-    """By how much one client came ahead of the other where both waited, in its counter and in service; replayed."""
-    monitor = Monitor(Header(settings=driver.monitor.settings, capabilities=driver.monitor.capabilities))
-    spread = distance = low = 0
-    got = {waits: 0, served: 0}
-    charge = monitor._tell
-
-    def tell(hook: str, *facts: object) -> None:
-        nonlocal spread, distance, low
-        if hook == "on_charge" and monitor.ledger.since.keys() >= {waits, served}:
-            track, amount = facts
-            assert isinstance(amount, int)
-            got[track.client] += amount  # type: ignore[attr-defined]
-            ahead = got[served] - got[waits]
-            low = min(low, ahead)
-            distance = max(distance, ahead - low)
-            spread = max(spread, monitor.ledger.counters[served] - monitor.ledger.counters[waits])
-        charge(hook, *facts)
-
-    monitor._tell = tell  # type: ignore[method-assign]
-    for message in driver.messages:
-        monitor.feed(message)
-    return spread, distance
-
-
 def test_counters_come_u_apart_and_service_nearly_2u() -> None:
     """a1 costs U = 201 while b1 waits; then b1 brings B to 199, just below A, and b2 costs U again."""
     settings = evolve(ONE_SEAT, blocks=128, reserve="declared")
@@ -153,8 +130,8 @@ def test_counters_come_u_apart_and_service_nearly_2u() -> None:
     assert not driver.broken
     certificate = driver.monitor.ledger.certificate
     assert certificate == 201
-    assert the_largest(driver, waits="b", served="a")[0] == certificate
-    assert the_largest(driver, waits="a", served="b")[1] >= 0.99 * 2 * certificate
+    assert gap(driver, waits="b", served="a").counter == certificate
+    assert gap(driver, waits="a", served="b").service >= 0.99 * 2 * certificate
 
 
 class AgesTooEarly(Scheduler):
