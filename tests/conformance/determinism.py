@@ -32,6 +32,8 @@ CLOCK_SPEED = 1000
 PAUSE_S = 0.002
 LONGEST_RERUN_S = 120
 GRACE_S = 2.0
+SMALLER = (without_requests, without_runs, without_pairs, smaller_requests)
+"""What a script is cut down by, the coarsest first."""
 
 
 @frozen
@@ -190,12 +192,28 @@ def differs(
     of this process."""
     found = _smallest(again, scripts, here)
     deadline = time.monotonic() + seconds
-    while found is not None and time.monotonic() < deadline:
-        candidates = list(_candidates(found.script))
-        smaller = _smallest(again, candidates, rerun_here(factory, candidates))
-        if smaller is None:
-            break
-        found = smaller
+    before = None
+    while found is not None and found != before:
+        before = found
+        for smaller in SMALLER:
+            found = _improved(factory, again, found, smaller, deadline)
+    return found
+
+
+def _improved(
+    factory: SubjectFactory,
+    again: Callable[[Sequence[Script]], list[list[str]]],
+    found: Difference,
+    smaller: Callable[[Script], Iterator[Script]],
+    deadline: float,
+) -> Difference:
+    """One kind of change, as often as it helps; all candidates of a turn cross to the other process together."""
+    while time.monotonic() < deadline:
+        candidates = list(smaller(found.script))
+        better = _smallest(again, candidates, rerun_here(factory, candidates)) if candidates else None
+        if better is None or script_size(better.script) >= script_size(found.script):
+            return found
+        found = better
     return found
 
 
@@ -223,9 +241,3 @@ def _ops_until(script: Script, messages: int) -> tuple[Any, ...]:
         messages -= op.kind != "tick"
     return tuple(taken)
 
-
-def _candidates(script: Script) -> Iterator[Script]:
-    yield from without_requests(script)
-    yield from without_runs(script)
-    yield from without_pairs(script)
-    yield from smaller_requests(script)
