@@ -214,6 +214,11 @@ class Monitor:
                 Violation(rule=rule, conjunct=f"{rule}.{place}", says=says, message=self.message, facts=facts)
             )
 
+    def listen(self, listener: TraceRule) -> None:
+        """Tell it, too, what happens.  Who only listens breaks nothing."""
+        self.rules.append(listener)
+        self._listeners = {hook: [rule for rule in self.rules if _listens(rule, hook)] for hook in _HOOKS}
+
     def count(self, rule: str, times: int = 1) -> None:
         """A rule beside the relation held its precondition."""
         self.counts[rule] += times

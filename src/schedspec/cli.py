@@ -318,6 +318,23 @@ def _judge(file: Path, progress: Callable[[str, float, str], None], *, plain: bo
     return judge(file, progress, BulkMonitor, ColumnLoads())
 
 
+@cli.command()
+@click.argument("file", metavar="TRACE", type=click.Path(path_type=Path))
+@click.argument("request")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_context
+def why(ctx: click.Context, file: Path, request: str, as_json: bool) -> None:
+    """Tell one request's story from a recorded run: what it waited for, who went past it, how it ended."""
+    with _one_sentence(ctx):
+        from .conformance import why as story_of
+
+        story = story_of.tell(file, request)
+        if as_json:
+            click.echo(json.dumps(story_of.as_json(story)))
+        else:
+            terminal.print_story(story_of.sentences(story))
+
+
 @cli.command("validate-adapter")
 @click.argument("subject")
 @click.option("--timeout-s", type=click.FloatRange(min=0.01), default=5.0, show_default=True)

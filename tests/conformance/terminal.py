@@ -191,6 +191,11 @@ def print_rules(cards: Sequence[dict[str, Any]]) -> None:
     out.print(table)
 
 
+def print_story(lines: Sequence[str]) -> None:
+    for line in lines:
+        out.print(Text(line), soft_wrap=True)
+
+
 def print_card(card: dict[str, Any]) -> None:
     head = f"[bold]{card['id']}[/] ({card['level']}, since {card['since']})  {escape(card['statement'])}\n"
     out.print(head, highlight=False)

@@ -212,6 +212,13 @@ def test_traces_are_clean_runs(folder: Path, page: str) -> None:
     assert done.returncode == 0, done.stdout
 
 
+def test_why_prints_what_is_shown(folder: Path) -> None:
+    (folder / "run.jsonl").write_text(blocks("jsonl")[0].text, encoding="utf-8")
+    (shown,) = (lines for command, lines in consoles() if command == "schedspec why run.jsonl a")
+    done = run(folder, "-m", "schedspec", "why", "run.jsonl", "a")
+    assert done.stdout.rstrip("\n").split("\n") == shown, done.stderr
+
+
 @pytest.mark.parametrize("block", blocks("json"), ids=lambda block: block.text[:20])
 def test_a_plan_in_json_is_one(block: Block) -> None:
     plan = read_plan(json.loads(block.text))
