@@ -5,9 +5,9 @@ by the numpy reading (`columns.py`); where any guard fails, or an entry is not l
 reading, which names what is broken.  Both work on the same cells, so nothing has to be brought up to date between them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from itertools import chain, groupby, repeat
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any
 
@@ -19,9 +19,11 @@ from schedspec.spec.relation import Engine, registry
 from schedspec.spec.tracks import InFlight, Track
 from schedspec.spec.vocabulary import Delta, Header, Outcome, Plan
 
-from .columns import Function, NoScan, Scan, Table, column_of, function_of, rows_of, scan_of
+from .cells import Rows, Table
+from .columns import Together, column_of, function_of
+from .scans import NoScan, Scan, scan_of
 
-EVENTS = ("Serve", "Computed", "Deliver")
+EVENTS = ("Serve", "Computed", "Deliver", "Take", "Give", "Grown")
 FEWEST = 24
 """Below it the compiled reading is as fast."""
 FAR = 1 << 50
@@ -37,8 +39,7 @@ class Group:
 
     requests: tuple[str, ...]
     tracks: list[Track]
-    numbers: list[int]
-    rows: Any
+    places: dict[str, Rows]
     shares: int = -1
     shared_tokens: Any = None
 
@@ -66,42 +67,59 @@ class BulkMonitor(Monitor):
         self.fewest = fewest
         self.together = 0
         self._groups: list[Group] = []
+        self._seen: list[tuple[Any, Group]] = []
+        self._grew: Rows | None = None
         self._shares = 0
-        self._functions: dict[str, Function] = {}
+        self._functions: dict[str, Together] = {}
         self._scans = {} if explain else _scans(self.program.active, dropped)
-        self._table = _table(self._scans)
+        self._tables = _tables(self._scans)
 
     # --- requests ----------------------------------------------------------------------------------------
 
     def _group_of(self, requests: Sequence[str]) -> Group | None:
         """None if one of them is unknown, has ended, comes twice or has a number that is too large."""
-        column = requests if type(requests) is tuple else tuple(requests)
-        group = next((group for group in self._groups if column == group.requests), None)
+        group = next((group for column, group in self._seen if column is requests), None)
         if group is None:
-            group = self._new_group(column)
-        odd = self._table.odd
-        return group if group is None or not odd or odd.isdisjoint(group.numbers) else None
+            column = requests if type(requests) is tuple else tuple(requests)
+            group = next((group for group in self._groups if column == group.requests), None)
+            if group is None:
+                group = self._new_group(column)
+            if group is None:
+                return None
+            if column is requests:
+                self._seen = [(column, group), *self._seen[: GROUPS - 1]]
+        odd = self._tables["RequestId"].odd
+        return group if not odd or odd.isdisjoint(group.places["RequestId"].numbers) else None
 
     def _new_group(self, column: tuple[str, ...]) -> Group | None:
         tracks = [track for track in map(self.tracks.get, column) if track is not None and not track.ended]
         if len(tracks) < len(column) or len(set(column)) < len(column):
             return None
-        numbers = list(map(self._table.index.__getitem__, column))
-        group = Group(column, tracks, numbers, rows_of(numbers))
+        numbers = list(map(self._tables["RequestId"].index.__getitem__, column))
+        group = Group(column, tracks, {"RequestId": Rows.of(column, numbers)})
         self._groups = [group, *self._groups[: GROUPS - 1]]
         return group
 
     def _in_bulk(self, requests: Sequence[str]) -> Group | None:
-        if len(requests) < self.fewest or not self._scans:
-            return None
-        if not self._functions:
-            self._begin()
-        return self._group_of(requests)
+        return self._group_of(requests) if self._is_long(len(requests)) else None
 
-    def _begin(self) -> None:
-        """The first long column: up to here the plain records were faster."""
-        self._table.join(self.world)
-        self._functions = {event: function_of(scan) for event, scan in self._scans.items()}
+    def _is_long(self, count: int) -> bool:
+        """Whether so many entries are judged together.  Up to the first time the plain records were faster."""
+        if count < self.fewest or not self._scans:
+            return False
+        if not self._functions:
+            for table in self._tables.values():
+                table.join(self.world)
+            self._functions = {event: function_of(scan) for event, scan in self._scans.items()}
+        return True
+
+    def _rows(self, sort: str, keys: Sequence[Any], turn: Any = 0) -> Rows | None:
+        """Where keys stand; None if one is unknown or has a number that is too large."""
+        table = self._tables[sort]
+        numbers = list(map(table.index.get, keys))
+        if None in numbers or (table.odd and not table.odd.isdisjoint(numbers)):
+            return None
+        return Rows.of(keys, numbers, turn)  # type: ignore[arg-type]
 
     def _planned(self, plan: Plan) -> list[Track]:
         group = self._in_bulk(plan.request)
@@ -113,7 +131,7 @@ class BulkMonitor(Monitor):
 
     def _retire(self, track: Track) -> None:
         super()._retire(track)
-        self._groups = []
+        self._groups, self._seen = [], []
 
     # --- events ------------------------------------------------------------------------------------------
 
@@ -130,13 +148,14 @@ class BulkMonitor(Monitor):
             arrays = [self._array(column, sort.name) for column, sort in zip(columns[1:], sorts, strict=True)]
         except (OverflowError, TypeError):
             return False
-        table = self._table
-        if table.reach > FAR:
-            table.measure()
         count = len(group.tracks)
-        done = all(len(column) == count for column in arrays) and self._functions[event](
-            table, self.world, count, group.rows, *arrays
-        )
+        return all(len(column) == count for column in arrays) and self._together(event, group.places, count, *arrays)
+
+    def _together(self, event: str, places: Mapping[str, Rows], count: int, *arrays: Any) -> bool:
+        for table in self._tables.values():
+            if table.reach > FAR:
+                table.measure()
+        done = self._functions[event](self.world, self._tables, places, count, *arrays)
         self.together += count * done
         return done
 
@@ -152,48 +171,77 @@ class BulkMonitor(Monitor):
         return array
 
     def _apply(self, method: str, deltas: Sequence[Delta]) -> None:
-        """Blocks that several requests took one after the other are taken together."""
-        ordered = deltas if self.capabilities.ordered or len(deltas) < 2 else canonical(deltas)
+        """Blocks that are taken, or given, one after the other are taken or given together."""
+        if len(deltas) < 2 and not (deltas and deltas[0][0] in _MOVES):
+            super()._apply(method, deltas)
+            return
+        ordered = deltas if self.capabilities.ordered else canonical(deltas)
         for kind, run in groupby(ordered, key=_kind):
             some = list(run)
-            if kind == "took" and len(some) + len(some[0][2]) > 2 and self._take_together(some):
+            if kind in _MOVES and self._move_together(kind, some):
                 continue
             for delta in some:
                 super()._apply(method, (delta,))
 
-    def _take_together(self, deltas: Sequence[Delta]) -> bool:
-        _, requests, taken = zip(*deltas, strict=True)
+    def _move_together(self, kind: str, deltas: Sequence[Delta]) -> bool:
+        _, requests, moved = zip(*deltas, strict=True)
+        blocks = list(chain.from_iterable(moved))
+        event, count = _MOVES[kind], len(blocks)
+        if not self._is_long(count) or event not in self._scans:
+            return False
         tracks = list(map(self.tracks.get, requests))
-        blocks = list(chain.from_iterable(taken))
-        free, evictable = self.world.free, self.world.evictable
-        if None in tracks or len(set(blocks)) < len(blocks) or not free.issuperset(blocks):
+        if None in tracks or len(set(blocks)) < count or len(set(requests)) < len(requests):
             return False
-        if evictable and not evictable.isdisjoint(blocks):
+        counts = list(map(len, moved))
+        one_each = count == len(requests) == sum(map(bool, counts))
+        holders = requests if one_each else [r for r, times in zip(requests, counts, strict=True) for _ in range(times)]
+        takers = self._rows("RequestId", holders, 0 if one_each else _turns(counts))
+        places = self._rows("BlockId", blocks)
+        if takers is None or places is None or (event == "Take" and not self._are_free(places)):
             return False
-        counts = list(map(len, taken))
-        takers = (
-            requests if max(counts) == 1 == min(counts) else list(chain.from_iterable(map(repeat, requests, counts)))
-        )
-        self._fire_many("Take", takers, blocks)
-        for track, some in zip(tracks, taken, strict=True):
+        if not self._together(event, {"RequestId": takers, "BlockId": places}, count):
+            return False
+        if event == "Give":
+            for track, some in zip(tracks, moved, strict=True):
+                self._gave_back(track, some)  # type: ignore[arg-type]
+            return True
+        for track, some in zip(tracks, moved, strict=True):
             track.table.extend(some)  # type: ignore[union-attr]
         self._touched.update(dict.fromkeys(requests))
+        self._grew = takers if one_each else None
         if self.view is not None:
-            acquired = self.view.acquired
-            for request, count in zip(requests, counts, strict=True):
-                acquired[request] = acquired.get(request, 0) + count
+            _add(self.view.acquired, requests, counts)
         return True
 
+    def _are_free(self, blocks: Rows) -> bool:
+        """Each of them is one block less to be had."""
+        table: Any = self._tables["BlockId"]
+        if not {"free", "evictable"} <= set(table.sets):
+            return False
+        return bool(table.at_free[blocks.at].all() and not table.at_evictable[blocks.at].any())
+
     def _end_call(self) -> None:
-        if self._touched:
-            self._fire_many("Grown", list(self._touched))
-            self._touched.clear()
+        grown, rows = tuple(self._touched), self._grew
+        self._grew = None
+        if self._is_long(len(grown)) and "Grown" in self._scans:
+            if rows is None or rows.keys != grown:
+                rows = self._rows("RequestId", grown)
+            if rows is not None and self._together("Grown", {"RequestId": rows}, len(grown)):
+                self._touched.clear()
+        super()._end_call()
+
+    def _end_call(self) -> None:
+        grown = list(self._touched)
+        if self._is_long(len(grown)) and "Grown" in self._scans:
+            rows = self._rows("RequestId", grown)
+            if rows is not None and self._together("Grown", {"RequestId": rows}, len(grown)):
+                self._touched.clear()
         super()._end_call()
 
     def _settle(self, flight: InFlight, outcome: Outcome) -> None:
         """The same requests sampled as were planned, and all of them still stand."""
         group = None if flight.departed else self._in_bulk(flight.request)
-        if group is None or tuple(outcome.request) != group.requests:
+        if group is None or self._in_bulk(outcome.request) is not group:
             super()._settle(flight, outcome)
             return
         try:
@@ -206,7 +254,7 @@ class BulkMonitor(Monitor):
     def _delivered(self, requests: Sequence[str], tokens: Sequence[int]) -> None:
         group = self._in_bulk(requests)
         outcome = self._outcome
-        if group is None or self.keeps_ledger or outcome is None or tuple(outcome.request) != group.requests:
+        if group is None or self.keeps_ledger or outcome is None or self._in_bulk(outcome.request) is not group:
             super()._delivered(requests, tokens)
             return
         self._fire_many("Deliver", requests, tokens, outcome.token)
@@ -270,24 +318,41 @@ def _plain(column: Any) -> Any:
     return column.tolist() if isinstance(column, np.ndarray) else column
 
 
+def _add(counts: dict[str, int], names: Sequence[str], more: Sequence[int]) -> None:
+    if counts:
+        more = [counts.get(name, 0) + count for name, count in zip(names, more, strict=True)]
+    counts.update(zip(names, more, strict=True))
+
+
+def _turns(counts: Sequence[int]) -> Any:
+    """0, 1, … for each of so many that follow on each other."""
+    ends = np.cumsum(counts)
+    return np.arange(ends[-1]) - np.repeat(ends - counts, counts)
+
+
 @cache
 def _scans(active: frozenset[str], dropped: str | None) -> dict[str, Scan]:
-    """The events of a step's entries that are scans; without a conjunct that made it one, an event may not be."""
+    """The events that are scans; without a conjunct that made it one, an event may not be."""
     return dict(_each_scan(active, dropped))
 
 
 def _each_scan(active: frozenset[str], dropped: str | None) -> Iterator[tuple[str, Scan]]:
     for event in EVENTS:
         try:
-            yield event, scan_of(registry, event, active, dropped, "RequestId")
+            yield event, scan_of(registry, event, active, dropped)
         except NoScan:
             continue
 
 
-def _table(scans: dict[str, Scan]) -> Table:
-    maps = {name for scan in scans.values() for name in scan.maps}
-    sets = {name for scan in scans.values() for name in scan.sets}
-    return Table(Engine, "RequestId", maps, sets)
+def _tables(scans: Mapping[str, Scan]) -> dict[str, Table]:
+    """One for each sort of keys, with what the scans touch."""
+    names: dict[str, set[str]] = {}
+    for scan in scans.values():
+        for name in scan.names:
+            names.setdefault(scan.at(name), set()).add(name)
+    return {sort: Table(Engine, sort, touched) for sort, touched in names.items()}
 
+
+_MOVES = {"took": "Take", "gave": "Give"}
 
 __all__ = ["BulkMonitor"]

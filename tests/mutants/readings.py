@@ -70,8 +70,9 @@ def summary(m: Monitor) -> dict[str, Any]:
 
 def _value(m: Monitor, name: str) -> Any:
     sort = Engine.sorts[name]
-    if sort.name == "Map":
-        return {key: getattr(record, name) for key, record in getattr(m.world, sort.args[0].name).items()}
+    if sort.name == "Map":  # it is total: what is as if it had never been set may be missing
+        cells = {key: getattr(record, name) for key, record in getattr(m.world, sort.args[0].name).items()}
+        return {key: cell for key, cell in cells.items() if cell not in (0, None, set())}
     value = getattr(m.world, name)
     return set(value) if sort.name == "Set" else value
 
