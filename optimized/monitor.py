@@ -15,6 +15,7 @@ import numpy as np
 from attrs import define
 
 from schedspec.spec.monitor import Monitor, canonical
+from schedspec.spec.protocol import Naturals
 from schedspec.spec.relation import Engine, registry
 from schedspec.spec.tracks import InFlight, Track
 from schedspec.spec.vocabulary import Delta, Header, Outcome, Plan
@@ -80,7 +81,7 @@ class BulkMonitor(Monitor):
         """None if one of them is unknown, has ended, comes twice or has a number that is too large."""
         group = next((group for column, group in self._seen if column is requests), None)
         if group is None:
-            column = requests if type(requests) is tuple else tuple(requests)
+            column = requests if isinstance(requests, tuple) else tuple(requests)
             group = next((group for group in self._groups if column == group.requests), None)
             if group is None:
                 group = self._new_group(column)
@@ -160,8 +161,8 @@ class BulkMonitor(Monitor):
         return done
 
     def _array(self, column: Any, kind: str) -> Any:
-        """A tuple that was read before is not read again."""
-        if type(column) is not tuple:
+        """What nobody changes, and was read before, is not read again."""
+        if not isinstance(column, (tuple, Naturals)):
             return column_of(column, kind)
         for known, of, array in self._arrays:
             if known is column and of == kind:
@@ -261,7 +262,7 @@ class BulkMonitor(Monitor):
         if self._told_to is not group or len(self._told) >= MOST_TOLD:
             self._hand_over()
             self._told_to = group
-        self._told.append(tokens if type(tokens) is tuple else tokens[:])  # a list stays its owner's
+        self._told.append(tokens if isinstance(tokens, tuple) else tokens[:])  # a list stays its owner's
 
     def _hand_over(self) -> None:
         """Delivered tokens reach their tracks when somebody looks at them: all that waited, at once."""
