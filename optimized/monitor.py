@@ -22,6 +22,7 @@ from schedspec.spec.vocabulary import Delta, Header, Outcome, Plan
 
 from .cells import Rows, Table
 from .columns import Together, column_of, function_of
+from .content import IDS, IS_CHAINED, LAST, TOKENS, VERIFIED, ColumnShadow
 from .scans import NoScan, Scan, scan_of
 
 EVENTS = ("Serve", "Computed", "Deliver", "Take", "Give", "Grown")
@@ -65,6 +66,10 @@ class BulkMonitor(Monitor):
         self._told_to: Group | None = None
         self._listening = _listening(self)
         super().__init__(header, content=content, explain=explain, horizon=horizon, dropped=dropped)
+        self._content: ColumnShadow | None = None
+        if self.shadow is not None and IS_CHAINED and not explain and not self.keeps_ledger:
+            plain = self.shadow
+            self.shadow = self._content = ColumnShadow(plain.block_size, plain.order, plain.holders, fewest=fewest)
         self.fewest = fewest
         self.together = 0
         self._groups: list[Group] = []
@@ -256,6 +261,8 @@ class BulkMonitor(Monitor):
         group = self._in_bulk(requests)
         outcome = self._outcome
         if group is None or self.keeps_ledger or outcome is None or self._in_bulk(outcome.request) is not group:
+            if self._content is not None:
+                self._content.leave()
             super()._delivered(requests, tokens)
             return
         self._fire_many("Deliver", requests, tokens, outcome.token)
@@ -263,13 +270,22 @@ class BulkMonitor(Monitor):
             self._hand_over()
             self._told_to = group
         self._told.append(tokens if isinstance(tokens, tuple) else tokens[:])  # a list stays its owner's
+        if self._content is not None:
+            self._tell_content(group, self._told[-1])
+
+    def _tell_content(self, group: Group, tokens: Sequence[int]) -> None:
+        assert self._content is not None
+        try:
+            self._content.delivered(group.tracks, self._array(tokens, "Int"))
+        except (OverflowError, TypeError):
+            self._content.leave()
 
     def _hand_over(self) -> None:
         """Delivered tokens reach their tracks when somebody looks at them: all that waited, at once."""
         told, self._told = self._told, []
         if told and self._told_to is not None:
             for track, tokens in zip(self._told_to.tracks, zip(*told, strict=True), strict=True):
-                _TOKENS.__get__(track).extend(tokens)
+                TOKENS.__get__(track).extend(tokens)
         self._told_to = None
 
     def _register(self, track: Track) -> None:
@@ -295,21 +311,35 @@ class BulkMonitor(Monitor):
 
     def _replace_table(self, track: Track, table: list[int]) -> None:
         self._shares += 1
+        if self._content is not None:
+            self._content.leave()  # while it still stands in the table that it was written by
         super()._replace_table(track, table)
 
 
-_TOKENS: Any = vars(Track)["tokens"]
-
-
 def _listening(monitor: BulkMonitor) -> type[Track]:
-    """Tracks of a monitor that may have tokens for them which it has not handed over."""
+    """Tracks of a monitor that may have tokens, or identities of prefixes, of which it has not told them."""
 
     def tokens(self: Track) -> Any:
         if monitor._told:
             monitor._hand_over()
-        return _TOKENS.__get__(self)
+        return TOKENS.__get__(self)
 
-    return type("ListeningTrack", (Track,), {"__slots__": (), "tokens": property(tokens, _TOKENS.__set__)})
+    def listening(slot: Any) -> property:
+        def get(self: Track) -> Any:
+            if monitor._content is not None:
+                monitor._content.tell()
+            return slot.__get__(self)
+
+        def put(self: Track, value: Any) -> None:
+            if monitor._content is not None:
+                monitor._content.leave()
+            slot.__set__(self, value)
+
+        return property(get, put)
+
+    slots = {"ids": IDS, "verified_blocks": VERIFIED, "last_content": LAST}
+    heard = {name: listening(slot) for name, slot in slots.items()}
+    return type("ListeningTrack", (Track,), {"__slots__": (), "tokens": property(tokens, TOKENS.__set__), **heard})
 
 
 _kind = itemgetter(0)
