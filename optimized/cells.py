@@ -128,17 +128,23 @@ class TableRecords(Records):
 
 def _record_class(table: Table, plain: Any) -> Any:
     """A record that keeps in the table what the table has; `big` what is too large for it."""
-    own = {name: cell.default for name, cell in attrs.fields_dict(plain).items() if not table.has(name)}
+    own = {name: _first(cell) for name, cell in attrs.fields_dict(plain).items() if not table.has(name)}
 
     def __init__(self: Any, table: Table, row: int) -> None:
         self.table, self.row, self.big = table, row, {}
         for name, default in own.items():
-            setattr(self, name, default.factory() if hasattr(default, "factory") else default)
+            setattr(self, name, default() if callable(default) else default)
 
     cells = {name: _cell(name, table.codes[name]) for name in table.maps}
     cells |= {name: _members(name) for name in table.members}
     slots = {"__slots__": ("table", "row", "big"), "__init__": __init__}
     return type(f"Table{plain.__name__}", (plain,), slots | cells)
+
+
+def _first(cell: "attrs.Attribute[Any]") -> Any:
+    """What a record starts with: a value, or what makes it."""
+    default: Any = cell.default
+    return getattr(default, "factory", default)
 
 
 def _cell(name: str, code: str) -> property:

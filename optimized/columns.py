@@ -66,8 +66,8 @@ class Together:
 
 
 class _Source:
-    """Text of a function.  Names: `v_` gathered cells, `a_` what is the same for all entries, `s_` what is needed twice,
-    `t_` results; `T_`, `k_`, `K_` tables and places of a sort of keys, `S_` its table's reach."""
+    """Text of a function.  Names: `v_` gathered cells, `a_` what is the same for all entries, `s_` what is needed
+    twice, `t_` results; `T_`, `k_`, `K_` tables and places of a sort of keys, `S_` its table's reach."""
 
     def __init__(self, scan: Scan) -> None:
         self.scan = scan

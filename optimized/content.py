@@ -174,6 +174,10 @@ class ColumnShadow(ContentShadow):
             self.tell()
         return identities
 
+    def _is_its_own(self, track: Track, place: int, block: int) -> bool:
+        """Nobody has to verify again what stood there, not even the writer."""
+        return track.table.index(block) == place and all(holder is track for holder in self.holders(block))
+
     def _opened(self, front: Front, identities: Any) -> bool:
         """Whoever is at the start of a block writes to one that nobody else has, and that nobody else begins."""
         size = self.block_size
@@ -183,7 +187,7 @@ class ColumnShadow(ContentShadow):
             track = front.tracks[row]
             if place >= len(track.table) or (block := track.table[place]) in opened:
                 return False
-            if self.blocks.get(block) and any(other is not track for other in self.holders(block)):
+            if self.blocks.get(block) and not self._is_its_own(track, place, block):
                 return False
             opened[block] = row
         for block, identity in zip(opened, identities[rows].tolist(), strict=True):

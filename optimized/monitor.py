@@ -236,14 +236,6 @@ class BulkMonitor(Monitor):
                 self._touched.clear()
         super()._end_call()
 
-    def _end_call(self) -> None:
-        grown = list(self._touched)
-        if self._is_long(len(grown)) and "Grown" in self._scans:
-            rows = self._rows("RequestId", grown)
-            if rows is not None and self._together("Grown", {"RequestId": rows}, len(grown)):
-                self._touched.clear()
-        super()._end_call()
-
     def _settle(self, flight: InFlight, outcome: Outcome) -> None:
         """The same requests sampled as were planned, and all of them still stand."""
         group = None if flight.departed else self._in_bulk(flight.request)

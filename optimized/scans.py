@@ -7,7 +7,7 @@ grows by the same each time: then the n-th entry sees n times as much.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import evolve, frozen
@@ -32,6 +32,9 @@ class Guard:
     number: int
     condition: Term | None
     then: Term
+
+    def told(self, to: Callable[[Term], Term]) -> "Guard":
+        return Guard(self.number, None if self.condition is None else to(self.condition), to(self.then))
 
 
 @frozen
@@ -94,7 +97,7 @@ class Scan:
 
         return evolve(
             self,
-            guards=[Guard(g.number, None if g.condition is None else told(g.condition), told(g.then)) for g in self.guards],
+            guards=[guard.told(told) for guard in self.guards],
             cells={name: told(cell) for name, cell in self.cells.items()},
             added={name: told(term) for name, term in self.added.items()},
         )
@@ -248,10 +251,10 @@ class _Reader:
     def _member(self, name: str, value: Term) -> Member:
         """A set that stands in the cell gains or loses the other key."""
         cell = value.args[2] if value.op == "store" and self._is_key(value.args[1]) else value
-        if cell.op in ("with", "without") and self._is_key(cell.args[1]):
-            if cell.args[0].key() == self._before(name).key() and value.args[0].op == "state":
-                return Member(cell.op == "with", cell.args[1].sort.name)
-        raise NoScan(f"of {name} no one set gains or loses a key")
+        one = cell.op in ("with", "without") and self._is_key(cell.args[1]) and value.args[0].op == "state"
+        if not one or cell.args[0].key() != self._before(name).key():
+            raise NoScan(f"of {name} no one set gains or loses a key")
+        return Member(cell.op == "with", cell.args[1].sort.name)
 
     def _step(self, name: str, cell: Term) -> Term | None:
         """By how much a cell grows, if it is the same each time."""
@@ -273,9 +276,7 @@ def _may_repeat(scan: Scan, sort: str) -> bool:
 def cell_of(term: Term) -> str | None:
     """The map or set of which a term reads one cell: a number or flag, whether a key is in a set, whether the set in a
     cell is empty or has a key."""
-    if term.op == "eq" and term.args[1].op == "empty":
-        term = term.args[0]
-    elif term.op == "has" and term.args[0].op == "select":
+    if (term.op == "eq" and term.args[1].op == "empty") or (term.op == "has" and term.args[0].op == "select"):
         term = term.args[0]
     elif term.sort.name not in _PLAIN:
         return None
@@ -377,7 +378,7 @@ def _fold_ite(term: Term) -> Term:
     return chosen
 
 
-_FOLDS: Mapping[str, Any] = {
+_FOLDS: dict[str, Any] = {
     "eq": _fold_eq,
     "not": _fold_not,
     "and": _fold_and,

@@ -181,7 +181,6 @@ _positive = _integer(1)
 # --- columns ------------------------------------------------------------------------------------------------
 
 
-
 class Naturals(array):  # type: ignore[type-arg]
     """Integers of 64 bits, none below 0: whoever reads a file of columns has looked."""
 

@@ -111,9 +111,7 @@ def line_of(item: Header | Message) -> dict[str, Any]:
     return {"type": item.kind, "now_ns": item.now_ns} | {part[0]: value for part, value in parts if part is not None}
 
 
-def read_trace(
-    source: Source, loads: Loads = json.loads, *, arrays: bool = False
-) -> tuple[Header, Iterator[Message]]:
+def read_trace(source: Source, loads: Loads = json.loads, *, arrays: bool = False) -> tuple[Header, Iterator[Message]]:
     """The header, and the messages as they are read: memory does not grow with the file.
 
     A file of lines or of columns (`trace_columns.py`): it says itself which.  The iterator raises TraceError where it

@@ -109,10 +109,7 @@ def convert_trace(source: Path, target: Path) -> int:
         raise ValueError(f"{target} is the trace itself: name another file to write to")
     with target.open("w" if to_lines else "wb") as file:
         writer = TraceWriter(file, header) if to_lines else ColumnsWriter(file, header)
-        count = 0
-        for count, message in enumerate(messages, start=1):
-            writer.write(message)
-    return count
+        return sum(writer.write(message) is None for message in messages)
 
 
 def _filling(length: int) -> bytes:
@@ -127,7 +124,7 @@ def _naturals(values: Sequence[int]) -> bytes | None:
     return _little(column).tobytes()
 
 
-def _little(column: Any) -> Any:
+def _little(column: "array[int]") -> "array[int]":
     if sys.byteorder == "big":
         column = column[:]
         column.byteswap()
@@ -252,8 +249,7 @@ def _read_naturals(content: bytes) -> Naturals:
         raise Wrong("a column of integers has one below 0")
     column = Naturals("q")
     column.frombytes(content)
-    little: Naturals = _little(column)
-    return little
+    return Naturals("q", _little(column)) if sys.byteorder == "big" else column
 
 
 def _read_texts(content: bytes) -> Texts:

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-np = pytest.importorskip("numpy")
+pytest.importorskip("numpy")
 
+import numpy as np
 from tests.unit.test_agreement import SIZE, A, B, Draw, Things, keys, value_of
 
 from schedspec.optimized import cells, columns, scans
@@ -40,6 +41,7 @@ class Moves(Event):
     yes: Bool
 
 
+SCALARS = ("number", "total", "flag")
 WRITTEN = ("number", "total", "flag", "group", "other", "marks", "value", "weight", "price", "ready", "holds")
 
 
@@ -196,7 +198,8 @@ class Case:
             alike = pick.random() < 0.5
             numbers = [[pick.randint(-1, 3) for _ in chosen[0]] for _ in "ij"]
             flags = [pick.random() < 0.5 for _ in chosen[0]]
-            events = [[column[0]] * len(column) if alike else column for column in (*numbers, flags)]
+            columns: list[list[Any]] = [*numbers, flags]
+            events = [column[:1] * len(column) if alike else column for column in columns]
             if differs := self._differs(scan, active, state, chosen, events):
                 return differs
         return None
@@ -263,7 +266,7 @@ def shown(world: World) -> dict[str, Any]:
             found[name] = {key: getattr(records[key], name) for key in keys(sort.args[0])}
         else:
             value = getattr(world, name)
-            found[name] = (set(value), len(value)) if isinstance(value, (set, ColumnSet)) else value
+            found[name] = value if name in SCALARS else (set(value), len(value))
     return found
 
 
