@@ -11,7 +11,7 @@ its own, in which they are folded away.
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from schedspec.spec.terms import Term, walk
 
 from . import cells
 from .cells import Rows, Table
-from .scans import OPERATORS, Scan, cell_of, largest, varies
+from .scans import OPERATORS, Scan, cell_of, in_sets, largest, varies
 
 ROOM = 1 << 62
 """No number of a scan may come beyond it."""
@@ -35,6 +35,18 @@ Size = dict[tuple[str, ...], int]
 """How large a term may be: a sum of products of what it is made of."""
 
 
+class Column:
+    """An array of numbers or flags.  `size`: more than its largest number, and than its least one below nothing."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = values
+
+    @cached_property
+    def size(self) -> int:
+        largest = int(self.values.view(np.uint64).max())
+        return 1 + (largest if largest < 1 << 63 else max(int(self.values.max()), -int(self.values.min())))
+
+
 class Together:
     """A scan as a function of the tables and places of its keys, a world, and columns of its other fields."""
 
@@ -44,7 +56,7 @@ class Together:
         self.look = _defined("look", _Look(scan, self.atoms).source())
         self.versions: dict[tuple[bool | None, ...], Callable[..., bool]] = {}
 
-    def __call__(self, world: World, tables: Tables, places: Places, count: int, *columns: Any) -> bool:
+    def __call__(self, world: World, tables: Tables, places: Places, count: int, *columns: Column) -> bool:
         if any(type(rows.turn) is not int and sort not in self.scan.repeats for sort, rows in places.items()):
             return False
         seen = self.look(world, tables, places, count, *columns)
@@ -75,8 +87,10 @@ class _Source:
         self.lines: list[str] = []
 
     def function(self, name: str, ends: Sequence[str]) -> str:
-        fields = "".join(f", e_{name}" for name in self.scan.fields if name not in self.scan.keys.values())
-        head = [f"T_{sort}, K_{sort} = T[{sort!r}], K[{sort!r}]; k_{sort} = K_{sort}.at" for sort in self.scan.keys]
+        names = [name for name in self.scan.fields if name not in self.scan.keys.values()]
+        fields = "".join(f", c_{name}" for name in names)
+        head = [f"e_{name} = c_{name}.values" for name in names]
+        head += [f"T_{sort}, K_{sort} = T[{sort!r}], K[{sort!r}]; k_{sort} = K_{sort}.at" for sort in self.scan.keys]
         lines = [f"def {name}(W, T, K, n{fields}):  # {self.scan.event}"]
         return "\n".join([*lines, *("    " + line for line in [*head, *self.lines, *ends])]) + "\n"
 
@@ -90,10 +104,13 @@ class _Source:
                 self.names[term.key()] = name
 
     def gathered(self, terms: Iterable[Term]) -> None:
-        for part in (part for term in terms for part in walk(term)):
-            name = cell_of(part)
-            if name is not None and varies(part) and part.key() not in self.names:
-                local = f"v_{name}_{part.op}" if name in self.scan.members or part.op == "eq" else f"v_{name}"
+        """Cells, once each; sets that stand in cells take longer, and are looked into where they are asked for."""
+        parts = [part for term in terms for part in walk(term) if cell_of(part) is not None and varies(part)]
+        counts = Counter(part.key() for part in parts)
+        for part in parts:
+            name = str(cell_of(part))
+            if part.key() not in self.names and (counts[part.key()] > 1 or not in_sets(part)):
+                local = f"v_{name}_{part.op}" if in_sets(part) else f"v_{name}"
                 self.lines.append(f"{local} = {self._cell(name, part)}")
                 self.names[part.key()] = local
 
@@ -134,6 +151,10 @@ class _Source:
             return f"e_{args[0]}"
         if op == "ite":
             return f"where({', '.join(map(self.text, args))})"
+        if in_sets(term):
+            return self._cell(str(cell_of(term)), term)
+        if op == "or" and varies(args[0]) and in_sets(args[1]) and args[1].key() not in self.names:
+            return f"either({self.text(args[0])}, lambda: {self.text(args[1])})"
         if op == "not" and args[0].op == "eq" and args[0].key() not in self.names:
             return f"({self.text(args[0].args[0])} != {self.text(args[0].args[1])})"
         if op == "not":
@@ -183,7 +204,7 @@ class _Look(_Source):
     @staticmethod
     def _magnitude(name: str) -> str:
         if name.startswith("e_"):
-            return f"magnitude({name})"
+            return f"c_{name[2:]}.size"
         return f"T_{name[2:]}.reach" if name.startswith("S_") else f"max(1, abs({name}))"
 
     def _size(self, term: Term) -> Size:
@@ -307,7 +328,7 @@ def function_of(scan: Scan) -> Together:
 def _defined(name: str, source: str) -> Callable[..., Any]:
     if source not in _FUNCTIONS:
         space: dict[str, Any] = {"where": np.where, "count_nonzero": np.count_nonzero, "ROOM": ROOM}
-        space |= {"magnitude": magnitude, "same": same}
+        space |= {"either": either, "same": same}
         space |= {"nobody": cells.nobody, "holds": cells.holds, "put": cells.put, "drop": cells.drop}
         exec(compile(source, f"<{name}>", "exec"), space)
         _FUNCTIONS[source] = space[name]
@@ -324,19 +345,16 @@ def same(column: Any, count: int) -> bool | None:
     return True if true == count else None if true else False
 
 
-def magnitude(column: Any) -> int:
-    """More than the largest number of a column, and than the least one below nothing."""
-    largest = int(column.view(np.uint64).max())
-    return 1 + (largest if largest < 1 << 63 else max(int(column.max()), -int(column.min())))
+def either(column: Any, other: Callable[[], Any]) -> Any:
+    """The second is asked only where the first does not hold of all."""
+    return column if column.all() else column | other()
 
 
-def column_of(values: Any, kind: str) -> Any:
-    """A column of Python values for numpy, an array as it is.  OverflowError where 64 bits do not do."""
-    if isinstance(values, np.ndarray):
-        return values
-    if kind == "Bool":
-        try:
-            return np.frombuffer(bytes(values), np.uint8) != 0
-        except (TypeError, ValueError):
-            return np.fromiter(map(bool, values), np.bool_, len(values))
-    return np.frombuffer(values if isinstance(values, array) else array("q", values), np.int64)
+def column_of(values: Any, kind: str) -> Column:
+    """A column of Python values for numpy.  OverflowError where 64 bits do not do."""
+    if kind == "Int":
+        return Column(np.frombuffer(values if isinstance(values, array) else array("q", values), np.int64))
+    try:
+        return Column(np.frombuffer(bytes(values), np.uint8) != 0)
+    except (TypeError, ValueError):
+        return Column(np.fromiter(map(bool, values), np.bool_, len(values)))

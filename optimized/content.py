@@ -15,6 +15,8 @@ from attrs import Factory, define
 from schedspec.spec.content import BadRead, ContentShadow
 from schedspec.spec.tracks import InFlight, Track, chained
 
+from .columns import Column
+
 MOST_SAID = 64
 PRIME_1, PRIME_2, PRIME_5 = (
     np.uint64(11400714785074694791),
@@ -93,13 +95,13 @@ class ColumnShadow(ContentShadow):
         self.before = tracks
         return found
 
-    def delivered(self, tracks: Sequence[Track] | None, tokens: Any) -> None:
-        """Tokens reached these requests, in this order; None: some others."""
+    def delivered(self, tracks: Sequence[Track], tokens: Column) -> None:
+        """Tokens reached these requests, in this order."""
         front = self.front
         if front is None:
             return
-        if tracks is front.tracks and int(tokens.view(np.uint64).max()) <= LARGEST_TOKEN:
-            front.tokens.append(tokens)
+        if tracks is front.tracks and tokens.size <= LARGEST_TOKEN and int(tokens.values.min()) >= 0:
+            front.tokens.append(tokens.values)
         else:
             self.leave()
 

@@ -21,7 +21,7 @@ from schedspec.spec.tracks import InFlight, Track
 from schedspec.spec.vocabulary import Delta, Header, Outcome, Plan
 
 from .cells import Rows, Table
-from .columns import Together, column_of, function_of
+from .columns import Column, Together, column_of, function_of
 from .content import IDS, IS_CHAINED, LAST, TOKENS, VERIFIED, ColumnShadow
 from .scans import NoScan, Scan, scan_of
 
@@ -61,7 +61,7 @@ class BulkMonitor(Monitor):
         dropped: str | None = None,
         fewest: int = FEWEST,
     ) -> None:
-        self._arrays: list[tuple[Any, str, Any]] = []
+        self._arrays: list[tuple[Any, str, Column]] = []
         self._told: list[Sequence[int]] = []
         self._told_to: Group | None = None
         self._listening = _listening(self)
@@ -155,9 +155,10 @@ class BulkMonitor(Monitor):
         except (OverflowError, TypeError):
             return False
         count = len(group.tracks)
-        return all(len(column) == count for column in arrays) and self._together(event, group.places, count, *arrays)
+        alike = all(len(column.values) == count for column in arrays)
+        return alike and self._together(event, group.places, count, *arrays)
 
-    def _together(self, event: str, places: Mapping[str, Rows], count: int, *arrays: Any) -> bool:
+    def _together(self, event: str, places: Mapping[str, Rows], count: int, *arrays: Column) -> bool:
         for table in self._tables.values():
             if table.reach > FAR:
                 table.measure()
@@ -165,8 +166,10 @@ class BulkMonitor(Monitor):
         self.together += count * done
         return done
 
-    def _array(self, column: Any, kind: str) -> Any:
+    def _array(self, column: Any, kind: str) -> Column:
         """What nobody changes, and was read before, is not read again."""
+        if isinstance(column, np.ndarray):
+            return Column(column)
         if not isinstance(column, (tuple, Naturals)):
             return column_of(column, kind)
         for known, of, array in self._arrays:
@@ -243,7 +246,7 @@ class BulkMonitor(Monitor):
             super()._settle(flight, outcome)
             return
         try:
-            ends = self._array(flight.start, "Int") + self._array(flight.tokens, "Int")
+            ends = self._array(flight.start, "Int").values + self._array(flight.tokens, "Int").values
         except (OverflowError, TypeError):
             super()._settle(flight, outcome)
             return
@@ -286,7 +289,7 @@ class BulkMonitor(Monitor):
 
     def _check_writes(self, tracks: Sequence[Track], plan: Plan) -> None:
         group = self._in_bulk(plan.request) if self.world.indexed else None
-        if group is None or (column_of(plan.start, "Int") < self._shared_tokens(group)).any():
+        if group is None or (self._array(plan.start, "Int").values < self._shared_tokens(group)).any():
             super()._check_writes(tracks, plan)
         else:
             self.count("KV-13", len(tracks))

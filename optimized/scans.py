@@ -285,6 +285,11 @@ def cell_of(term: Term) -> str | None:
     return str(term.args[0].args[0])
 
 
+def in_sets(term: Term) -> bool:
+    """It reads a set that stands in a cell."""
+    return cell_of(term) is not None and (term.op == "eq" or term.args[0].op == "select")
+
+
 def _places(term: Term) -> list[Term]:
     """The keys at which it reads."""
     if term.op in ("select", "has"):
