@@ -155,7 +155,7 @@ class _Source:
             return self._cell(str(cell_of(term)), term)
         if op == "or" and varies(args[0]) and in_sets(args[1]) and args[1].key() not in self.names:
             return f"either({self.text(args[0])}, lambda: {self.text(args[1])})"
-        if op == "not" and args[0].op == "eq" and args[0].key() not in self.names:
+        if op == "not" and args[0].op == "eq" and args[0].key() not in self.names and not in_sets(args[0]):
             return f"({self.text(args[0].args[0])} != {self.text(args[0].args[1])})"
         if op == "not":
             return f"(~{self.text(args[0])})"

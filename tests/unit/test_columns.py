@@ -41,6 +41,8 @@ class Moves(Event):
     yes: Bool
 
 
+REACH = 1 << 10
+"""A true bound of what is drawn, so that products are not refused."""
 SCALARS = ("number", "total", "flag")
 WRITTEN = ("number", "total", "flag", "group", "other", "marks", "value", "weight", "price", "ready", "holds")
 
@@ -222,6 +224,8 @@ class Case:
         for table in tables.values():
             table.join(world)
         filled(world, state)
+        for table in tables.values():
+            table.reach = REACH
         arrays = [column_of(c, kind) for c, kind in zip(events, ("Int", "Int", "Bool"), strict=True)]
         places = {sort: placed(tables[sort], column) for sort, column in zip(scan.keys, chosen, strict=True)}
         done = function_of(scan)(world, tables, places, len(chosen[0]), *arrays)
@@ -289,7 +293,7 @@ def disagreements(seeds: range, *events: type[Event]) -> tuple[list[str], Counte
 
 
 def test_readings_agree() -> None:
-    found, counts = disagreements(range(100))
+    found, counts = disagreements(range(60))
     assert found == []
     assert min(counts[name] for name in ("Meets", "Moves")) > 150
     assert min(counts[name] for name in ("Meets, A twice", "Moves, A twice", "Moves, B twice")) > 20
