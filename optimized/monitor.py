@@ -28,6 +28,8 @@ from .scans import NoScan, Scan, scan_of
 EVENTS = ("Serve", "Computed", "Deliver", "Take", "Give", "Grown")
 FEWEST = 24
 """Below it the compiled reading is as fast."""
+FEWEST_BLOCKS = 10
+"""So many blocks are moved together, once there are tables."""
 FAR = 1 << 50
 MOST_TOLD = 64
 ARRAYS = 8
@@ -196,7 +198,7 @@ class BulkMonitor(Monitor):
         _, requests, moved = zip(*deltas, strict=True)
         blocks = list(chain.from_iterable(moved))
         event, count = _MOVES[kind], len(blocks)
-        if not self._is_long(count) or event not in self._scans:
+        if event not in self._scans or not (self._is_long(count) or (self._functions and count >= FEWEST_BLOCKS)):
             return False
         tracks = list(map(self.tracks.get, requests))
         if None in tracks or len(set(blocks)) < count or len(set(requests)) < len(requests):
