@@ -95,9 +95,9 @@ class Readings:
 
     def _timed(self, function: Together) -> Callable[..., bool]:
         def timed(*arguments: Any) -> bool:
-            begun = time.perf_counter()
+            begun = time.thread_time()
             done = function(*arguments)
-            self.spent_s += time.perf_counter() - begun
+            self.spent_s += time.thread_time() - begun
             return done
 
         return timed
@@ -156,15 +156,24 @@ def decode(size: Size, running: int, shows: str, *, content: bool = False) -> It
     blocks = running * (size.prompt[1] + 512) // 16
     recorder = Recorder(Settings(blocks=blocks, seats=running, token_budget=8 * running))
     beside = Beside(_showing(recorder.header, shows), content=content)
-    recorder.fill(requests(1, size.prompt, (512, 512)), running, beside.feed)
+    told = _without_blocks if shows == "decisions" else (lambda message: message)
+    recorder.fill(requests(1, size.prompt, (512, 512)), running, lambda message: beside.feed(told(message)))
     name = f"bulk.decode.{running}" + (f".{shows}" if shows != "tables" else "") + (".content" if content else "")
     asked = running == size.requests[0]
-    yield from results(name, size, beside, recorder.round, asked=asked)
+    yield from results(name, size, beside, lambda: list(map(told, recorder.round())), asked=asked)
 
 
 def _showing(header: Header, shows: str) -> Header:
     capabilities: Capabilities = header.capabilities
     return evolve(header, capabilities=evolve(capabilities, observes=shows))  # type: ignore[arg-type]
+
+
+def _without_blocks(message: Message) -> Message:
+    """Who shows decisions alone tells nothing of blocks."""
+    if message.kind != "step":
+        return message
+    deltas = [delta for delta in message.answer.deltas if delta[0] != "took"]
+    return evolve(message, answer=evolve(message.answer, deltas=deltas))
 
 
 def mixed(size: Size, running: int) -> Iterator[Result]:
