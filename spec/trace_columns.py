@@ -105,6 +105,8 @@ def convert_trace(source: Path, target: Path) -> int:
     with source.open("rb") as file:
         to_lines = file.read(len(MAGIC)) == MAGIC
     header, messages = read_trace(source)
+    if not target.parent.is_dir():
+        raise ValueError(f"{target.parent} is no folder: make it before the trace is written there")
     if target.exists() and target.samefile(source):
         raise ValueError(f"{target} is the trace itself: name another file to write to")
     with target.open("w" if to_lines else "wb") as file:

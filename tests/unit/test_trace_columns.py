@@ -110,6 +110,8 @@ def test_converting_there_and_back(run: tuple[Header, list[Message]], tmp_path: 
         result = CliRunner().invoke(cli, ["convert", str(source), str(target)])
         assert result.exit_code == 0, result.output
     assert again.read_bytes() == lines.read_bytes()
+    for source, target in ((tmp_path / "none.jsonl", columns), (lines, tmp_path / "no" / "run.columns")):
+        assert CliRunner().invoke(cli, ["convert", str(source), str(target)]).exit_code == 2
     with pytest.raises(ValueError, match="is the trace itself"):
         convert_trace(lines, lines)
     assert again.read_bytes() == lines.read_bytes()
