@@ -500,8 +500,11 @@ class Monitor:
     def _gave(self, track: Track, delta: Delta) -> None:
         for block in delta[2]:
             self._fire("Give", track.id, block)
-        self._given[track.id] = self._given.get(track.id, 0) + len(delta[2])
-        gone = set(delta[2])
+        self._gave_back(track, delta[2])
+
+    def _gave_back(self, track: Track, blocks: Sequence[int]) -> None:
+        self._given[track.id] = self._given.get(track.id, 0) + len(blocks)
+        gone = set(blocks)
         self._replace_table(track, [block for block in track.table if block not in gone])
 
     def _indexed(self, track: Track, delta: Delta) -> None:

@@ -8,6 +8,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -314,8 +315,24 @@ def _judge(file: Path, progress: Callable[[str, float, str], None], *, plain: bo
         return judge(file, progress)
     from .optimized.monitor import BulkMonitor
     from .optimized.reading import ColumnLoads
+    from .spec.trace import read_trace
 
-    return judge(file, progress, BulkMonitor, ColumnLoads())
+    return judge(file, progress, BulkMonitor, partial(read_trace, loads=ColumnLoads(), arrays=True))
+
+
+@cli.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("to", type=click.Path(path_type=Path))
+@click.pass_context
+def convert(ctx: click.Context, file: Path, to: Path) -> None:
+    """Write a recorded run as a file of columns, or a file of columns as lines.
+
+    FILE says itself which it is.  Both hold the same run; columns are read several times as fast.
+    """
+    with _one_sentence(ctx):
+        from .spec.trace_columns import convert_trace
+
+        terminal.print_aside(f"{convert_trace(file, to):,} messages written to {to}")
 
 
 @cli.command()

@@ -77,7 +77,9 @@ def as_dict(result: Result) -> dict[str, Any]:
 def as_row(result: Result) -> str:
     asked = "–" if result.asked is None else f"{result.asked:,.6g}"
     ratio = "–" if result.ratio is None else f"{result.ratio:.2f}"
-    return ROW.format(result.name, f"{result.figure:,.{0 if result.figure > 100 else 2}f}", asked, ratio, result.unit)
+    over = f", {result.more['over_plain']:.1f} times plain" if "over_plain" in result.more else ""
+    figure = f"{result.figure:,.{0 if result.figure > 100 else 2}f}"
+    return ROW.format(result.name, figure, asked, ratio, result.unit + over)
 
 
 if __name__ == "__main__":
