@@ -6,7 +6,7 @@ Whoever only asks for cards needs no Hypothesis, so what judges is imported by t
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 from rich.markup import escape
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .matrix import Outcome
     from .page import Case
     from .recorded import Judged
+    from .small_scope.cases import Found
     from .stored import Again
     from .validate import Check as AdapterCheck
 
@@ -86,6 +87,29 @@ def print_matrix(outcomes: Sequence["Outcome"], folder: Path, seconds: float) ->
     _line(
         f"{len(outcomes)} checks in {seconds:.0f} s (in brackets: messages of the shortest trace); reports in {folder}"
     )
+
+
+def print_cases(found: "Sequence[Found]", *, stories: bool) -> None:
+    """A table of what is exhausted in which scope, and if wanted the story of each counterexample."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("case", "work", "progress", "starvation", "states", "transitions", "seconds"):
+        justify: Literal["left", "right"] = "right" if name in ("states", "transitions", "seconds") else "left"
+        table.add_column(name, justify=justify, no_wrap=True)
+    for case in (one.case for one in found):
+        sizes = (f"{case.states:,}", f"{case.transitions:,}", f"{case.seconds:.1f}")
+        verdicts = (verdict or "–" for verdict in (case.work, case.progress, case.starvation))
+        table.add_row(escape(case.name), *verdicts, *sizes)
+    out.print(table)
+    for one in found:
+        for question, why in one.why.items():
+            _line(f"{escape(one.case.name)}: {question} is unknown: {escape(why)}")
+        for question, lines in one.stories.items() if stories else ():
+            out.print()
+            _line(f"[bold]{escape(one.case.name)}[/] ({escape(one.case.says)}): {question} is refuted")
+            for line in lines:
+                _line("  " + escape(line))
+    states, transitions = (sum(getattr(one.case, count) for one in found) for count in ("states", "transitions"))
+    _line(f"{len(found)} cases: {states:,} states, {transitions:,} transitions")
 
 
 @contextmanager
@@ -205,6 +229,7 @@ def print_card(card: dict[str, Any]) -> None:
         ("checked by", ", ".join(card["checked_by"])),
         ("proved by", card["proved_by"] or "no proof: " + card["evidence"]),
         ("theorems", card["theorems"] or "–"),
+        ("exhausted", card["exhausted"] or "–"),
         ("breaks with", "; ".join(f"{e['also']} ({e['why']})" for e in card["implies"]) or "–"),
     ]
     out.print()
