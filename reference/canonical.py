@@ -68,22 +68,29 @@ def canonical(state: State, names: Names) -> Hashable:
     )
 
 
-def gaps(values: Iterable[int], most: int) -> dict[int, int]:
-    """Value -> what stands for it: from 0 on, in the same order, and no further apart than `most`."""
+def gaps(reach: Mapping[int, int]) -> dict[int, int]:
+    """Value -> what stands for it: from 0 on, in the same order.  Of a value and whatever is above it that is closer
+    than its `reach` the distance is kept; what is further apart is at least so far apart."""
     shifted: dict[int, int] = {}
-    last, at = None, 0
-    for value in sorted(set(values)):
-        at += 0 if last is None else min(value - last, most)
+    last, at, farthest = None, 0, 1
+    for value in sorted(reach):
+        at += 0 if last is None else min(value - last, farthest)
         shifted[value], last = at, value
+        farthest = max(farthest, reach[value])
     return shifted
+
+
+def ranks(values: Iterable[int]) -> dict[int, int]:
+    """Value -> its place in their order."""
+    return gaps(dict.fromkeys(values, 1))
 
 
 # --- requests and memory -----------------------------------------------------------------------------------
 
 
 def _jobs(state: State, jobs: list[Job], names: Names) -> Hashable:
-    arrivals = gaps([state.arrivals, *(job.arrival for job in jobs)], _farthest_arrival(state, jobs))
-    admissions = gaps([job.admission for job in jobs], 1)
+    arrivals = gaps({state.arrivals: 1} | {job.arrival: _reach(state, job) for job in jobs})
+    admissions = ranks(job.admission for job in jobs)
     caching = state.settings.prefix_caching
     return tuple(
         (
@@ -106,12 +113,12 @@ def _request(job: Job, names: Names) -> Hashable:
     return (*length, names.member(request.client), request.lane, request.priority, request.deadline_ns, request.adapter)
 
 
-def _farthest_arrival(state: State, jobs: list[Job]) -> int:
-    """How many arrivals apart make no more difference: who came so much earlier goes first in any case."""
+def _reach(state: State, job: Job) -> int:
+    """So many arrivals later somebody comes too late to go before it in any case."""
     if state.settings.policy in ("sjf", "srpt"):
-        return 1 + SJF_ARRIVALS * max((job.request.max_output_tokens - 1 for job in jobs), default=0)
+        return 1 + SJF_ARRIVALS * (job.request.max_output_tokens - 1)
     if state.settings.policy == "aging":
-        return 1 + AGING_ARRIVALS * max((job.request.priority for job in jobs), default=0)
+        return 1 + AGING_ARRIVALS * job.request.priority
     return 1
 
 
@@ -164,7 +171,7 @@ def sorted_by_name(queues: Mapping[str | None, WaitingQueue]) -> list[tuple[str 
 
 
 def _guarded(queue: Guarded, names: Names) -> Hashable:
-    numbers = gaps((spell.number for spell in queue.spells.values()), 1)
+    numbers = ranks(spell.number for spell in queue.spells.values())
     spells = sorted(
         (
             names.job(job),
@@ -185,7 +192,7 @@ def _members(queues: Members, jobs: list[Job], names: Names) -> Hashable:
     counters = {member.name: _counter(queues, member, _live(queues, member, jobs)) for member in members}
     counters[""] = queues.virtual_time
     shifted = _shifted(queues, counters)
-    turns = gaps((member.place for member in members if member.waiting), 1)
+    turns = ranks(member.place for member in members if member.waiting)
     return (
         queues.size,
         shifted[""],
@@ -226,8 +233,8 @@ def _counter(queues: Members, member: Member, live: bool) -> int:
 
 def _shifted(queues: Members, counters: Mapping[str, int]) -> dict[str, int]:
     if isinstance(queues.sharing, RoundRobin):
-        ranks = gaps(counters.values(), queues.credit + 1)
-        return {name: ranks[counter] for name, counter in counters.items()}
+        shifted = gaps(dict.fromkeys(counters.values(), queues.credit + 1))
+        return {name: shifted[counter] for name, counter in counters.items()}
     unit = queues.sharing.quantum if isinstance(queues.sharing, Drr) else 1
     base = min(counters.values()) // unit * unit
     return {name: counter - base for name, counter in counters.items()}

@@ -6,7 +6,7 @@ Whoever only asks for cards needs no Hypothesis, so what judges is imported by t
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -91,15 +91,12 @@ def print_matrix(outcomes: Sequence["Outcome"], folder: Path, seconds: float) ->
 
 def print_cases(found: "Sequence[Found]", *, stories: bool) -> None:
     """A table of what is exhausted in which scope, and if wanted the story of each counterexample."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("case", "work", "progress", "starvation", "states", "transitions", "seconds"):
-        justify: Literal["left", "right"] = "right" if name in ("states", "transitions", "seconds") else "left"
-        table.add_column(name, justify=justify, no_wrap=True)
+    width = max((len(one.case.name) for one in found), default=0)
+    _line(f"[bold]{'case':{width}}  work       progress   starvation   states  transitions  seconds[/]")
     for case in (one.case for one in found):
-        sizes = (f"{case.states:,}", f"{case.transitions:,}", f"{case.seconds:.1f}")
-        verdicts = (verdict or "–" for verdict in (case.work, case.progress, case.starvation))
-        table.add_row(escape(case.name), *verdicts, *sizes)
-    out.print(table)
+        verdicts = "".join(f"{verdict or '–':<11}" for verdict in (case.work, case.progress, case.starvation))
+        sizes = f"{case.states:>8,}{case.transitions:>13,}{case.seconds:>9.1f}"
+        _line(f"{escape(case.name):{width}}  {verdicts}{sizes}")
     for one in found:
         for question, why in one.why.items():
             _line(f"{escape(one.case.name)}: {question} is unknown: {escape(why)}")
