@@ -1,5 +1,6 @@
 """The search in small scopes: what it finds, what it does not claim, and that nothing is left out on the way."""
 
+import json
 import os
 import subprocess
 import sys
@@ -11,13 +12,15 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schedspec import optimized
 from schedspec.conformance.small_scope.cases import Case, differences, run_case
-from schedspec.conformance.small_scope.graph import Edge, Graph
+from schedspec.conformance.small_scope.copies import CannotCopy, Copies
+from schedspec.conformance.small_scope.graph import NO_LIMITS, Edge, Graph, Limits, explore
 from schedspec.conformance.small_scope.lassos import Counterexample, find_lasso
 from schedspec.conformance.small_scope.questions import asked
 from schedspec.conformance.small_scope.scope import Event, Kind, Scope
-from schedspec.conformance.small_scope.search import DoesNotRepeat, goes_round, search
-from schedspec.conformance.small_scope.world import CannotCopy, Copies, World
+from schedspec.conformance.small_scope.search import CannotSay, DoesNotRepeat, goes_round, search
+from schedspec.conformance.small_scope.world import World
 from schedspec.proofs import exhausted
 from schedspec.reference import make
 from schedspec.reference.canonical import gaps, ranks
@@ -30,7 +33,7 @@ from schedspec.reference.selection import SharedQueue, WaitingQueue
 from schedspec.reference.state import Admission, Decision
 from schedspec.spec.cards import cards
 from schedspec.spec.settings import Lane, Settings
-from schedspec.spec.vocabulary import Delta, Receipt, Request, SubjectFactory
+from schedspec.spec.vocabulary import Delta, Receipt, Request, SubjectFactory, to_json
 
 SHORT, LONG = Kind(1, 1), Kind(2, 2)
 FIRST = Kind(1, 1, (("priority", 0),))
@@ -42,8 +45,8 @@ def scope(*kinds: Kind, requests: int = 3, cancels: bool = False, stops: bool = 
     return Scope(Settings(**(pool | settings)), kinds or (SHORT, LONG), requests, cancels=cancels, stops=stops)
 
 
-def verdicts(factory: SubjectFactory, within: Scope, **limits: Any) -> dict[str, str]:
-    return {question: answer.verdict for question, answer in search(factory, within, **limits).answers.items()}
+def verdicts(factory: SubjectFactory, within: Scope, limits: Limits = NO_LIMITS) -> dict[str, str]:
+    return {question: answer.verdict for question, answer in search(factory, within, limits).answers.items()}
 
 
 # --- the reference ---------------------------------------------------------------------------------------------
@@ -172,7 +175,7 @@ SEEDED: list[tuple[type[Scheduler], Scope]] = [
 
 @pytest.mark.parametrize(("fault", "within"), SEEDED, ids=lambda value: getattr(value, "__name__", ""))
 def test_a_scheduler_in_which_somebody_never_ends_is_noticed(fault: type[Scheduler], within: Scope) -> None:
-    result = search(fault, within, most_states=600)
+    result = search(fault, within, Limits(states=600))
     answer = result.answers["progress"]
     assert answer.verdict == "refuted"
     assert answer.counterexample is not None
@@ -206,15 +209,15 @@ def test_who_starves_has_enough_while_nobody_comes(factory: SubjectFactory, with
 
 
 def test_what_is_cut_off_is_unknown() -> None:
-    result = search(make, scope(cancels=True), most_states=50)
+    result = search(make, scope(cancels=True), Limits(states=50))
     assert {answer.verdict for answer in result.answers.values()} == {"unknown"}
     assert result.answers["progress"].why == "there are more than 50 states"
-    assert {answer.verdict for answer in search(make, scope(), seconds=0).answers.values()} == {"unknown"}
+    assert {answer.verdict for answer in search(make, scope(), Limits(seconds=0)).answers.values()} == {"unknown"}
 
 
 def test_a_cycle_is_a_cycle_in_half_a_graph_too() -> None:
     within = scope(watermark_blocks=3, cancels=True, stops=True)
-    assert verdicts(FAULTS["LIVE-1"], within, most_states=60)["work"] == "refuted"
+    assert verdicts(FAULTS["LIVE-1"], within, Limits(states=60))["work"] == "refuted"
 
 
 class HidesACount(Scheduler):
@@ -245,7 +248,47 @@ def test_what_would_be_shared_is_not_copied() -> None:
     world = World.new(make, scope())
     world.subject.noted = _closure()  # type: ignore[attr-defined]
     with pytest.raises(CannotCopy):
-        Copies().freeze(world)
+        Copies().keep(world, [])
+
+
+class HoldsByAClosure(Scheduler):
+    """A copy of it would count in the original's list."""
+
+    def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
+        super().__init__(settings, seed, record=record)
+        self.state.queue.noted = _closure()  # type: ignore[union-attr]
+
+
+def test_what_cannot_be_copied_is_done_again() -> None:
+    copied, replayed = (explore(factory, scope(requests=2)) for factory in (make, HoldsByAClosure))
+    assert (copied.keys, copied.edges) == (replayed.keys, replayed.edges)
+
+
+class Twins:
+    """The reference and the optimized scheduler, which must answer alike."""
+
+    def __init__(self, settings: Settings, seed: int) -> None:
+        self.first, self.second = make(settings, seed), optimized.make(settings, seed)
+        self.canonical, self.capabilities = self.first.canonical, self.first.capabilities
+
+    def __getattr__(self, method: str) -> Any:
+        def both(*arguments: Any) -> Any:
+            answers = [getattr(subject, method)(*arguments) for subject in (self.first, self.second)]
+            first, second = (json.dumps(to_json(answer), default=int) for answer in answers)
+            assert first == second
+            return answers[0]
+
+        return both
+
+
+def test_optimized_decides_alike_on_every_transition() -> None:
+    graph = explore(Twins, scope(requests=2))
+    assert (graph.cut_off, graph.keys) == ("", explore(make, scope(requests=2)).keys)
+
+
+def test_who_cannot_say_what_matters_is_not_searched() -> None:
+    with pytest.raises(CannotSay, match="canonical"):
+        search(optimized.make, scope())
 
 
 def _closure() -> Any:
@@ -260,7 +303,7 @@ def test_a_copy_goes_its_own_way() -> None:
     world, copies = World.new(make, scope(policy="vtc")), Copies()
     world.do(Event("submit", kind=1))
     before = world.key()
-    copy = copies.thaw(copies.freeze(world))
+    copy = copies.again(copies.keep(world, []))
     copy.do(Event("step"))
     assert copy.key() != before
     assert world.key() == before
@@ -292,12 +335,13 @@ def test_numbers_that_only_grow_are_shifted_in_order() -> None:
 
 
 COUNT = """
-from schedspec.conformance.small_scope.graph import explore
+from schedspec.conformance.small_scope.copies import CannotCopy, Copies
+from schedspec.conformance.small_scope.graph import Limits, explore
 from schedspec.conformance.small_scope.scope import Kind, Scope
 from schedspec.reference import make
 from schedspec.spec.settings import Settings
 settings = Settings(blocks=4, block_size=1, seats=2, token_budget=3, policy="vtc")
-graph = explore(make, Scope(settings, (Kind(1, 1), Kind(2, 2)), 2, stops=False), most_states=300)
+graph = explore(make, Scope(settings, (Kind(1, 1), Kind(2, 2)), 2, stops=False), Limits(states=300))
 print(graph.states, graph.transitions)
 """
 

@@ -69,10 +69,10 @@ def _kind(prompt: int, output: int, **others: Any) -> Kind:
     return Kind(prompt, output, tuple(sorted(others.items())))
 
 
-def run_case(case: Case, factory: SubjectFactory, most_states: int | None = None) -> Found:
+def run_case(case: Case, factory: SubjectFactory) -> Found:
     """Search, and put down what was found.  Raises ProtocolError for settings that cannot be read."""
     scope = case.scope
-    result = search(factory, scope, most_states=most_states)
+    result = search(factory, scope)
     answers = result.answers.items()
     stories: dict[str, Sequence[str]] = {
         question: story(factory, scope, question, answer.counterexample)

@@ -7,13 +7,15 @@ are equal up to names one is kept.
 from collections import deque
 from collections.abc import Callable
 from time import monotonic
+from typing import Any
 
 from attrs import Factory, define, frozen
 
 from schedspec.spec.vocabulary import SubjectFactory
 
+from .copies import CannotCopy, Copies, Replays
 from .scope import Event, Scope
-from .world import Copies, Key, World
+from .world import Key, World
 
 LOOK_EVERY = 256
 """States between two looks at the clock."""
@@ -69,38 +71,57 @@ class Graph:
         return path[::-1]
 
 
+Show = Callable[[Graph], None]
+
+
+@frozen
+class Limits:
+    """How much is looked at; None is no limit."""
+
+    states: int | None = None
+    seconds: float | None = None
+
+
+NO_LIMITS = Limits()
+
+
+def unseen(graph: Graph) -> None:
+    """Nobody looks on."""
+
+
 def explore(
-    factory: SubjectFactory,
-    scope: Scope,
-    *,
-    most_states: int | None = None,
-    seconds: float | None = None,
-    show: Callable[[Graph], None] = lambda graph: None,
+    factory: SubjectFactory, scope: Scope, limits: Limits = NO_LIMITS, show: Show = lambda graph: None
 ) -> Graph:
-    """The graph, or as much of it as is allowed.  Raises CannotCopy."""
+    """The graph, or as much of it as is allowed."""
+    try:
+        return _explore(factory, scope, Copies(), limits, show)
+    except CannotCopy:
+        return _explore(factory, scope, Replays(factory, scope), limits, show)
+
+
+def _explore(factory: SubjectFactory, scope: Scope, worlds: Copies | Replays, limits: Limits, show: Show) -> Graph:
     graph = Graph(scope)
     numbers: dict[Key, int] = {}
-    copies = Copies()
-    found: deque[bytes] = deque()
-    deadline = None if seconds is None else monotonic() + seconds
+    found: deque[Any] = deque()
+    deadline = None if limits.seconds is None else monotonic() + limits.seconds
 
     def number_of(world: World, parent: tuple[int, Event] | None) -> int:
         key = world.key()
         if key not in numbers:
-            numbers[key] = len(graph.keys)
+            number = numbers[key] = len(graph.keys)
             graph.keys.append(key)
             graph.parents.append(parent)
             graph.there.append(tuple(request.kind for request in world.live.values()))
-            found.append(copies.freeze(world))
+            found.append(worlds.keep(world, graph.path_to(number)))
         return numbers[key]
 
     number_of(World.new(factory, scope), None)
     while found and not graph.cut_off:
         source = len(graph.edges)
-        frozen_world = found.popleft()
+        kept = found.popleft()
         edges: list[Edge] = []
-        for event in copies.thaw(frozen_world).events():
-            world = copies.thaw(frozen_world)
+        for event in worlds.again(kept).events():
+            world = worlds.again(kept)
             before = len(world.plans)
             moves = world.do(event)
             runs = event.what == "step" and len(world.plans) > before
@@ -108,7 +129,7 @@ def explore(
         graph.edges.append(edges)
         if source % LOOK_EVERY == 0:
             show(graph)
-            graph.cut_off = _why_stop(graph, most_states, deadline)
+            graph.cut_off = _why_stop(graph, limits.states, deadline)
     show(graph)
     return graph
 

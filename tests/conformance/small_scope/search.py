@@ -1,6 +1,6 @@
 """The search: all states of a subject in a scope, the questions asked of them, and how far the answers go."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from random import Random
 from time import perf_counter
 from typing import Literal
@@ -9,7 +9,7 @@ from attrs import define, frozen
 
 from schedspec.spec.vocabulary import SubjectFactory
 
-from .graph import Graph, explore
+from .graph import NO_LIMITS, Graph, Limits, Show, explore, unseen
 from .lassos import Counterexample
 from .questions import ASKED, Question, asked
 from .scope import Scope
@@ -27,7 +27,11 @@ RETRACED_RUN = 60
 UNSAID = "`canonical` does not tell all that matters"
 
 
-class DoesNotRepeat(Exception):
+class CannotSay(ValueError):
+    """There is nothing to tell states apart by."""
+
+
+class DoesNotRepeat(ValueError):
     """The subject does something else in a state that was taken for another one."""
 
 
@@ -52,15 +56,14 @@ class Result:
 def search(
     factory: SubjectFactory,
     scope: Scope,
-    *,
-    most_states: int | None = None,
-    seconds: float | None = None,
-    show: Callable[[Graph], None] = lambda graph: None,
+    limits: Limits = NO_LIMITS,
+    show: Show = unseen,
 ) -> Result:
-    """All questions, asked of all states.  Whoever cannot say what of its state matters (`canonical`) is not searched:
-    raises TypeError; nor is who cannot be copied: raises CannotCopy."""
+    """All questions, asked of all states.  Raises CannotSay for a subject that cannot say what of its state matters."""
+    if not hasattr(factory(scope.settings, scope.seed), "canonical"):
+        raise CannotSay("there is no method `canonical(requests, clients)` to say what of the subject's state matters")
     began = perf_counter()
-    graph = explore(factory, scope, most_states=most_states, seconds=seconds, show=show)
+    graph = explore(factory, scope, limits, show)
     doubt = graph.cut_off or retraced(factory, graph)
     answers = {question: _answer(factory, graph, question, doubt) for question in asked(scope)}
     return Result(scope, graph.states, graph.transitions, perf_counter() - began, answers)

@@ -1,18 +1,15 @@
 """A subject and the world around it: who is there, what is under way, and what may happen next."""
 
-import io
 import marshal
-import pickle
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from itertools import permutations
-from types import FunctionType
 from typing import Any
 
 from attrs import Factory, define
 
-from schedspec.spec.vocabulary import Delta, Message, Outcome, Plan, Request, Settings, Subject, SubjectFactory
+from schedspec.spec.vocabulary import Delta, Message, Outcome, Plan, Subject, SubjectFactory
 
 from .scope import STEP, TOKEN, Event, Scope, subsets
 
@@ -165,59 +162,3 @@ class World:
         itself = self.subject.canonical(numbers, called)  # type: ignore[attr-defined]
         state = (there, under_way, left, itself)
         return blake2b(marshal.dumps(state, 2), digest_size=16).digest()
-
-
-# --- copies ------------------------------------------------------------------------------------------------
-
-
-class CannotCopy(ValueError):
-    """A copy would share something with the original."""
-
-
-SHARED: tuple[type, ...] = (FunctionType, Settings, Request, Scope)
-"""What never changes, and is not copied."""
-
-
-@define(eq=False)
-class Copies:
-    """Frozen worlds.  A function that holds anything by a closure which may change is refused: the copy would go on
-    looking at the original's."""
-
-    shared: dict[int, Any] = Factory(dict)
-
-    def freeze(self, world: World) -> bytes:
-        buffer = io.BytesIO()
-        _Freezer(buffer, self.shared).dump(world)
-        return buffer.getvalue()
-
-    def thaw(self, frozen: bytes) -> World:
-        world: World = _Thawer(io.BytesIO(frozen), self.shared).load()
-        return world
-
-
-class _Freezer(pickle.Pickler):
-    def __init__(self, buffer: io.BytesIO, shared: dict[int, Any]) -> None:
-        super().__init__(buffer, pickle.HIGHEST_PROTOCOL)
-        self.shared = shared
-
-    def persistent_id(self, value: Any) -> int | None:
-        if not isinstance(value, SHARED):
-            return None
-        if isinstance(value, FunctionType) and not _is_fixed(value):
-            raise CannotCopy(f"{value.__qualname__} holds something by a closure")
-        self.shared.setdefault(id(value), value)
-        return id(value)
-
-
-class _Thawer(pickle.Unpickler):
-    def __init__(self, buffer: io.BytesIO, shared: dict[int, Any]) -> None:
-        super().__init__(buffer)
-        self.shared = shared
-
-    def persistent_load(self, number: int) -> Any:
-        return self.shared[number]
-
-
-def _is_fixed(function: FunctionType) -> bool:
-    cells: Iterable[Any] = function.__closure__ or ()
-    return all(isinstance(cell.cell_contents, str | int | None | type | FunctionType) for cell in cells)
