@@ -1,10 +1,11 @@
 """What of the scheduler's state a decision to come can depend on, up to names and clocks.
 
 Two states with equal canonical forms go on alike, whatever their requests, clients and blocks are called, and however
-long they have run.  So a search may take one for the other.  Left out is what nobody can see any more: results of
-former epochs, entries of heaps that are dropped when they surface, how far a client that is away is behind the virtual
-time that it will be lifted to.  Numbers that only grow are shifted: of arrivals and turns their order counts, and
-where a policy adds them up also how far they are apart, up to where more makes no difference; of service all counts.
+long they have run.  So a search may take one for the other.  Left out is the number of the step, by which nothing is
+decided, and what nobody can see any more: results of former epochs, entries of heaps that are dropped when they
+surface, how far a client that is away is behind the virtual time that it will be lifted to.  Numbers that only grow are
+shifted: of arrivals and turns their order counts, and where a policy adds them up also how far they are apart, up to
+where more makes no difference; of service all counts.
 """
 
 from collections.abc import Collection, Hashable, Iterable, Mapping
