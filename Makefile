@@ -8,13 +8,14 @@ vllm_worst := --setting policy=priority --setting prefix_caching=true
 vllm_pip := .venv-vllm/bin/python -m pip --disable-pip-version-check install -q
 kernels_pip := .venv-kernels/bin/python -m pip --disable-pip-version-check install -q --no-compile
 
-.PHONY: help check test lint bench bench-gpu kernels proofs vllm vllm-known vllm-matrix vtc clean
+.PHONY: help check test lint bench bench-gpu kernels proofs exhaust vllm vllm-known vllm-matrix vtc clean
 
 help:
 	@echo 'make check    hold the reference to the specification (installs the base and the suite only)'
 	@echo 'make test     run the tests'
 	@echo 'make lint     check style, types and who imports whom'
-	@echo 'make proofs   run the proofs'
+	@echo 'make proofs   run the proofs, and the search in small scopes'
+	@echo 'make exhaust  that search alone; ARGS=--deep takes minutes'
 	@echo 'make bench    measure speeds'
 	@echo 'make kernels  install torch and triton beside the suite, into .venv-kernels (2 GB), and test the kernels'
 	@echo 'make bench-gpu  measure a step on a CUDA device; PYTHON=... has torch and triton'
@@ -50,6 +51,10 @@ kernels: .venv-kernels/stamp
 
 proofs: .venv/dev.stamp
 	$(bin)/python -m schedspec.proofs $(ARGS)
+	$(if $(ARGS),,$(bin)/schedspec exhaust)
+
+exhaust: .venv/dev.stamp
+	$(bin)/schedspec exhaust $(ARGS)
 
 vtc: build/vtc
 

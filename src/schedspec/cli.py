@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 VOID = 2
 DEFAULT_FIRST_S = 120
+DEFAULT_TIMEOUT_S = 10.0
 SUBJECT_HELP = "SUBJECT is a built-in name (reference, optimized, fault:ID), package.module:factory or exec:COMMAND."
 
 
@@ -403,6 +404,66 @@ def rerun(subject: str) -> None:
         rerun_tasks(_subject(subject, 10.0), sys.stdin, answers)
 
 
+# --- exhaust -----------------------------------------------------------------------------------------------
+
+
+@cli.command()
+@click.argument("names", metavar="[CASE]...", nargs=-1)
+@click.option(
+    "--subject", help="This one in place of the reference, in the cases that are exhausted for the reference."
+)
+@click.option("--deep", is_flag=True, help="Those that take minutes, too.")
+@click.option("--jobs", type=click.IntRange(min=1), help="Cases at a time.  Default: one per core.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--write", is_flag=True, help="Write what is found to proofs/exhausted.toml.")
+@click.pass_context
+def exhaust(ctx: click.Context, /, names: tuple[str, ...], **options: Any) -> None:
+    """Look at every run in small scopes, up to symmetry, for somebody who gets nowhere.
+
+    Without CASE all cases of proofs/exhausted.toml, and a table; with some of them also the story of each
+    counterexample.  Exit status 1: something is not as expected there.
+    """
+    with _one_sentence(ctx):
+        from .conformance.small_scope.cases import differences, run_cases
+        from .proofs import exhausted
+
+        if options["write"] and options["subject"]:
+            raise ValueError("--write is about the cases as they are: leave --subject out")
+        cases = _cases(names, options["subject"], deep=options["deep"])
+        factories = {subject: _subject(subject, DEFAULT_TIMEOUT_S) for subject in {case.subject for case in cases}}
+        with terminal.counted_progress("cases", len(cases)) as done:
+            found = run_cases(cases, factories, options["jobs"] or os.cpu_count() or 1, done)
+        if options["write"]:
+            there = {case.case.name: case.case.plain for case in found}
+            exhausted.write(there.get(case["name"], case) for case in exhausted.read())
+        pairs = zip(cases, found, strict=True)
+        wrong = [] if options["write"] else [line for pair in pairs for line in differences(pair[0], pair[1].case)]
+        if options["as_json"]:
+            document = {"cases": [{**f.case.plain, "why": dict(f.why), "stories": dict(f.stories)} for f in found]}
+            click.echo(json.dumps(document | {"wrong": wrong}))
+        else:
+            terminal.print_cases(found, stories=bool(names or options["subject"]))
+        for line in wrong:
+            terminal.print_error(line)
+    sys.exit(1 if wrong else 0)
+
+
+def _cases(names: Iterable[str], subject: str | None, *, deep: bool) -> list[Any]:
+    """Those that were named, or all; another subject is expected to answer as the reference does."""
+    from .conformance.small_scope.cases import Case
+    from .proofs import exhausted
+
+    cases = {plain["name"]: Case(**plain) for plain in exhausted.read()}
+    for name in names:
+        if name not in cases:
+            raise ValueError(f"there is no case {name!r}: they are {', '.join(map(repr, cases))}")
+    chosen = [cases[name] for name in names] or [case for case in cases.values() if deep or not case.deep]
+    if subject is None:
+        return chosen
+    clean = [case for case in chosen if "refuted" not in (case.work, case.progress, case.starvation)]
+    return [evolve(case, subject=subject) for case in clean if case.subject == "reference"]
+
+
 # --- rules, explain ----------------------------------------------------------------------------------------
 
 
@@ -479,10 +540,11 @@ def _workload(options: Mapping[str, Any], *, as_json: bool) -> Any:
 
 
 def _cards() -> list[dict[str, Any]]:
+    from .proofs.exhausted import exhausted_parts, exhausted_rules
     from .proofs.manifest import proved_rules, related_theorems
     from .spec.cards import cards
 
-    return cards(proved_rules(), related_theorems())
+    return cards(proved_rules(), related_theorems(), exhausted_rules(), exhausted_parts())
 
 
 def _known_rules(ids: Any) -> frozenset[str]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .matrix import Outcome
     from .page import Case
     from .recorded import Judged
+    from .small_scope.cases import Found
     from .stored import Again
     from .validate import Check as AdapterCheck
 
@@ -86,6 +87,26 @@ def print_matrix(outcomes: Sequence["Outcome"], folder: Path, seconds: float) ->
     _line(
         f"{len(outcomes)} checks in {seconds:.0f} s (in brackets: messages of the shortest trace); reports in {folder}"
     )
+
+
+def print_cases(found: "Sequence[Found]", *, stories: bool) -> None:
+    """A table of what is exhausted in which scope, and if wanted the story of each counterexample."""
+    width = max((len(one.case.name) for one in found), default=0)
+    _line(f"[bold]{'case':{width}}  work       progress   starvation   states  transitions  seconds[/]")
+    for case in (one.case for one in found):
+        verdicts = "".join(f"{verdict or '–':<11}" for verdict in (case.work, case.progress, case.starvation))
+        sizes = f"{case.states:>8,}{case.transitions:>13,}{case.seconds:>9.1f}"
+        _line(f"{escape(case.name):{width}}  {verdicts}{sizes}")
+    for one in found:
+        for question, why in one.why.items():
+            _line(f"{escape(one.case.name)}: {question} is unknown: {escape(why)}")
+        for question, lines in one.stories.items() if stories else ():
+            out.print()
+            _line(f"[bold]{escape(one.case.name)}[/] ({escape(one.case.says)}): {question} is refuted")
+            for line in lines:
+                _line("  " + escape(line))
+    states, transitions = (sum(getattr(one.case, count) for one in found) for count in ("states", "transitions"))
+    _line(f"{len(found)} cases: {states:,} states, {transitions:,} transitions")
 
 
 @contextmanager
@@ -210,6 +231,7 @@ def print_card(card: dict[str, Any]) -> None:
         ("checked by", ", ".join(card["checked_by"])),
         ("proved by", card["proved_by"] or "no proof: " + card["evidence"]),
         ("theorems", card["theorems"] or "–"),
+        ("exhausted", card["exhausted"] or "–"),
         ("breaks with", "; ".join(f"{e['also']} ({e['why']})" for e in card["implies"]) or "–"),
     ]
     out.print()
