@@ -5,11 +5,13 @@ from .engine import Simulation, SimulationError
 from .metrics import Objective, Shares, metrics
 from .profiles import DEFAULT, PROFILES, Profile
 from .record import Log, Record
+from .replay import Conditions, System, default_settings, replay
 
 __all__ = [
     "DEFAULT",
     "PROFILES",
     "Batch",
+    "Conditions",
     "CostModel",
     "Log",
     "Objective",
@@ -18,5 +20,8 @@ __all__ = [
     "Shares",
     "Simulation",
     "SimulationError",
+    "System",
+    "default_settings",
     "metrics",
+    "replay",
 ]
