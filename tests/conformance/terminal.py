@@ -92,10 +92,10 @@ MOST_CLIENTS = 8
 
 
 def print_replay(run: "dict[str, Any]") -> None:
-    """One system: everybody, then lanes and the largest clients if there are several.  Times in milliseconds, as percentiles."""
+    """One system: everybody, then lanes and the largest clients if there are several.  Percentiles in ms."""
     whole = run["metrics"]
     table = Table(box=None, pad_edge=False, header_style="bold", title=escape(run["system"]), title_justify="left")
-    table.add_column("", no_wrap=True, max_width=20)
+    table.add_column("", no_wrap=True, max_width=12)
     for name in ("requests", "in time", "TTFT 50/95/99 %", "ITL 50/95/99 %", "queue 95 %", "tokens/s"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_row("all", *_replay_row(whole))
