@@ -16,7 +16,7 @@ from schedspec.reference import make
 from schedspec.reference.simulation import Batch, Log, Objective, Record, Shares, Simulation, SimulationError, metrics
 from schedspec.reference.simulation.metrics import distribution, service
 from schedspec.reference.simulation.record import Timeline
-from schedspec.spec.vocabulary import NS_PER_S, Plan, Settings
+from schedspec.spec.vocabulary import NS_PER_S, Plan, Policy, Settings
 from schedspec.spec.workloads import Incoming
 
 from .simulated import MS, Constant, PerToken, Watched, as_bytes, incoming, poisson, run, with_priorities
@@ -159,7 +159,7 @@ def test_fair_sharing_shows_in_the_difference_of_service() -> None:
     work = sorted(flood + calm, key=lambda one: one.now_ns)
     means = {}
     for policy in ("fcfs", "vtc"):
-        plain = Settings(blocks=64, seats=4, token_budget=64, policy=policy)  # type: ignore[arg-type]
+        plain = Settings(blocks=64, seats=4, token_budget=64, policy=policy)
         log = run(make, plain, work, Constant())
         means[policy] = metrics(log, shares=Shares(window_ns=NS_PER_S))["service"]["difference_per_s"]["mean"]
     assert 2 * means["vtc"] < means["fcfs"]
@@ -294,13 +294,14 @@ def test_memory_decides_how_many_run() -> None:
 
 # --- skipping ahead ------------------------------------------------------------------------------------------
 
-SHARED = ("vtc", "lcf", "drr")
+ONE_QUEUE: tuple[Policy, ...] = ("fcfs", "priority", "srpt")
+SHARED: tuple[Policy, ...] = ("vtc", "lcf", "drr")
 
 
 @st.composite
 def worlds(draw: st.DrawFn) -> tuple[Settings, list[Incoming]]:
     """Small pools and seats, so that all ends of a calm stretch come: an edge, a full pool, a stop, an arrival."""
-    policy = draw(st.sampled_from(["fcfs", "priority", "srpt", *SHARED]))
+    policy: Policy = draw(st.sampled_from(ONE_QUEUE + SHARED))
     plain = Settings(
         blocks=draw(st.integers(10, 40)),
         block_size=draw(st.sampled_from([1, 2, 3, 4, 16])),
