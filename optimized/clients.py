@@ -19,6 +19,7 @@ from .sharing import SHARINGS, ByArrival, Vtc
 class ClientQueue(Queue):
     """`of_clients` and `of_lanes` are counters.  `steepest`: no output of anybody costs more, in any counter."""
 
+    keeps_order = False
     settings: Settings
     tariff: Tariff
     caps: Caps = field(init=False)

@@ -19,6 +19,8 @@ class Queue:
     """What a queue is asked and told.  Where clients are charged, service counts; else it says nothing."""
 
     size: int
+    keeps_order = True
+    """Who is next stays so while nobody comes, goes or is admitted, whatever is served meanwhile."""
 
     def push(self, job: Job) -> None:
         """It waits from now on."""

@@ -85,6 +85,7 @@ class Scheduler:
             if value > limit:
                 return Receipt(verdict="refused", reason=reason, limit=limit, value=value)
         self.arrivals += 1
+        self.open_calendar()
         job = self.jobs[request.id] = Job.of(request, self.arrivals)
         self.queue.push(job)
         return Receipt(verdict="accepted")
@@ -94,6 +95,7 @@ class Scheduler:
         job = self.jobs.get(request_id)
         if job is None:
             return self.deltas
+        self.open_calendar()
         if job.row == NO_ROW:
             self.queue.left(job)
         else:
@@ -178,6 +180,19 @@ class Scheduler:
         if standing is not None:
             stop = stop[standing[batch.samples > 0]]
         return self.settle(batch, standing, served, stop)
+
+    def run_ahead(self, steps: int) -> int:
+        """Up to so many steps and their results, without a stop, in one go: as long as the calendar stands and nobody
+        who waits could enter.  How many were done; the state is what as many single ones would have left."""
+        self.deltas, self.record = [], False
+        calendar = self.calendar
+        if calendar is None or self.in_flight or not self.is_shut(calendar):
+            return 0
+        todo = min(steps, calendar.last_step - 1 - calendar.steps)
+        before = calendar.steps
+        while todo > 0 and (done := self.tick_ahead(calendar, min(todo, calendar.block_size))):
+            todo -= done
+        return calendar.steps - before
 
     def ids_of(self, rows: Ints) -> list[str]:
         return [job.request.id for job in self.rows.jobs_at(rows)]
@@ -477,6 +492,7 @@ class Scheduler:
             return None
         if self.queue.size and running < self.settings.seats:
             admitted = self.admit_into(budget, free)
+            calendar.is_closed = self.queue.keeps_order and not admitted
         if admitted:
             self.leave_calendar()
             growth = self.compose(self.order)
@@ -488,6 +504,31 @@ class Scheduler:
         calendar.steps += 1
         ones = calendar.ones
         return Batch(self.steps, calendar.order, start, ones, ones, calendar.generation, calendar, calendar.steps)
+
+    def is_shut(self, calendar: Calendar) -> bool:
+        """Whether no step of the calendar will admit anybody, and each has the budget for all who run."""
+        running, budget = len(calendar.order), self.settings.token_budget
+        is_full = running >= self.settings.seats or running == budget
+        return running <= budget and (not self.queue.size or is_full or calendar.is_closed)
+
+    def open_calendar(self) -> None:
+        """Others wait now than those who did not fit."""
+        if self.calendar is not None:
+            self.calendar.is_closed = False
+
+    def tick_ahead(self, calendar: Calendar, steps: int) -> int:
+        """So many ticks and their results, or as many as there are blocks for."""
+        rows, counts = calendar.edges_ahead(self.rows, steps)
+        taken = np.cumsum(counts)
+        done = int(np.searchsorted(taken, self.blocks.free, side="right"))
+        if done and taken[done - 1]:
+            self.grow_by_one(rows[: taken[done - 1]])
+        calendar.steps += done
+        calendar.done += done
+        self.steps += done
+        for _ in range(done):
+            self.queue.tick()
+        return done
 
     def is_next_tick(self, batch: Batch) -> bool:
         """Whether a result is what the calendar expects, and nobody reaches its length by it."""

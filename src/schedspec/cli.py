@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 import time
 import traceback
@@ -184,11 +185,11 @@ def _write(run: Any, folder: Path, options: Mapping[str, Any]) -> None:
         click.echo(json.dumps(as_json(run, strict=options["strict"])))
 
 
-def _report_folder(folder: Path) -> Path:
+def _report_folder(folder: Path, report: str = "report.json") -> Path:
     """Made before anything runs, so that nothing is judged in vain."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "report.json").touch()
+        (folder / report).touch()
     except OSError as error:
         raise ValueError(f"no report can be written to {folder}: {error.strerror}") from error
     return folder
@@ -244,6 +245,137 @@ def matrix(ctx: click.Context, /, subjects: tuple[str, ...], **options: Any) -> 
 
 def _option(name: str, value: object) -> list[str]:
     return ["--" + name.replace("_", "-"), str(value)]
+
+
+# --- replay ------------------------------------------------------------------------------------------------
+
+
+@cli.command()
+@click.argument("workload")
+@click.option("--system", "systems", multiple=True, help="SUBJECT or SUBJECT:NAME=VALUE,… (repeatable).")
+@click.option("--cost", help="Model and device whose step times are used; a wrong name lists them.")
+@click.option("--setting", "settings", multiple=True, help="NAME=VALUE that every system has (repeatable).")
+@click.option("--first-s", default=str(DEFAULT_FIRST_S), help="Seconds of the recorded workload.", show_default=True)
+@click.option("--rate", default="1", help="How many times as fast requests come: 2, 0.5, 1/3.", show_default=True)
+@click.option("--size", default="1", help="Prompts and outputs times this.", show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--ttft-ms", type=click.IntRange(min=1), default=1_000, help="Promised first token.", show_default=True)
+@click.option("--tpot-ms", type=click.IntRange(min=1), default=100, help="Promised time per token.", show_default=True)
+@click.option("--host-us", type=click.IntRange(min=0), default=0, help="Time to plan a step.", show_default=True)
+@click.option("--step-by-step", is_flag=True, help="Skip no decode steps; the result is the same.")
+@click.option("--timeout-s", type=click.FloatRange(min=0.01), default=10.0, help="Per message.", show_default=True)
+@click.option("--report", type=click.Path(path_type=Path), help="Report folder.  Default: build/report/replay.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_context
+def replay(ctx: click.Context, /, workload: str, **options: Any) -> None:
+    """Run a recorded workload on a virtual clock, once for each system.
+
+    WORKLOAD is KIND:FILE, or KIND for the file that is usual.  Without --system it is the reference.  What is done is
+    written and shown even if a later system fails or somebody interrupts.
+    """
+    with _one_sentence(ctx):
+        from .conformance.files import replace_file
+        from .reference.simulation import replay as replay_one
+        from .spec.workloads import to_requests
+
+        conditions, systems = _conditions(options), _systems(options)
+        source = _workload({**options, "workload": workload}, as_json=options["as_json"])
+        count = _counted(source)
+        folder = _report_folder(options["report"] or Path("build") / "report" / "replay", "replay.json")
+        told: dict[str, Any] = _replay_header(workload, options)
+        try:
+            with terminal.progress(quiet=options["as_json"]) as progress, _kept_off_stdout(options["as_json"]):
+                for system in systems:
+                    show = _by_hundreds(progress, system.name[:40], count)
+                    arrivals = to_requests(source.arrivals(), options["seed"])
+                    told["systems"].append(replay_one(system, arrivals, conditions, show))
+                    replace_file(folder / "replay.json", json.dumps(told) + "\n")
+        finally:
+            _show_replay(told, folder, as_json=options["as_json"])
+
+
+def _conditions(options: Mapping[str, Any]) -> Any:
+    from .reference.simulation import Conditions, Objective
+
+    return Conditions(
+        profile=_profile(options["cost"]),
+        objective=Objective(ttft_ns=options["ttft_ms"] * 1_000_000, tpot_ns=options["tpot_ms"] * 1_000_000),
+        seed=options["seed"],
+        host_ns=options["host_us"] * 1_000,
+        fast_forward=not options["step_by_step"],
+    )
+
+
+def _profile(name: str | None) -> Any:
+    from .reference.simulation import DEFAULT, PROFILES
+    from .spec.protocol import did_you_mean
+
+    wanted = name or DEFAULT
+    if wanted not in PROFILES:
+        raise click.UsageError(f"there is no cost model {wanted!r}: {did_you_mean(wanted, PROFILES)}")
+    return PROFILES[wanted]
+
+
+def _systems(options: Mapping[str, Any]) -> list[Any]:
+    """Each with its settings: those of the device, those of all, its own."""
+    from .conformance.subjects.guard import guarded
+    from .reference.simulation import System, default_settings
+
+    common = default_settings(_profile(options["cost"])) | _pinned(options["settings"])
+    systems = []
+    for name in options["systems"] or ("reference",):
+        subject, own = _split_system(name)
+        factory = _subject(subject, options["timeout_s"])
+        if subject not in ("reference", "optimized"):  # these are ours, and answer as they should
+            factory = guarded(factory, options["timeout_s"])
+        systems.append(System(name, factory, Settings(**common | _pinned(own))))
+    return systems
+
+
+def _split_system(text: str) -> tuple[str, list[str]]:
+    """`SUBJECT:NAME=VALUE,NAME=VALUE`; a command is taken as it is."""
+    found = None if text.startswith("exec:") else re.fullmatch(r"(.+?):(\w+=.*)", text)
+    return (text, []) if found is None else (found[1], re.split(r",(?=\w+=)", found[2]))
+
+
+def _counted(workload: Any) -> int:
+    """All of it is read before anything runs, so that a bad line is told at once."""
+    if workload is None:
+        raise click.UsageError("replay needs a workload: write KIND:FILE")
+    count = sum(1 for _ in workload.arrivals())
+    if not count:
+        raise click.UsageError(f"{workload.path} has no requests in the first {workload.first_s} s")
+    return count
+
+
+def _replay_header(workload: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    from .reference.simulation import DEFAULT
+
+    same = {name: options[name] for name in ("first_s", "rate", "size", "seed", "host_us")}
+    cost = options["cost"] or DEFAULT
+    source = _profile(cost).source
+    return {"schema": "schedspec-replay/1", "workload": workload, **same, "cost": cost, "source": source, "systems": []}
+
+
+def _by_hundreds(progress: Callable[[str, float, str], None], stage: str, count: int) -> Callable[[int], None]:
+    shown = [-1]
+
+    def show(requests: int) -> None:
+        if requests * 100 // count > shown[0]:
+            shown[0] = requests * 100 // count
+            progress(stage, requests / count, f"{requests:,} of {count:,} requests")
+
+    return show
+
+
+def _show_replay(told: Mapping[str, Any], folder: Path, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(told))
+        return
+    for run in told["systems"]:
+        terminal.print_replay(run)
+    if told["systems"]:
+        terminal.print_aside(f"{told['source']}; times in ms unless in s; report in {folder / 'replay.json'}")
 
 
 # --- parity ------------------------------------------------------------------------------------------------

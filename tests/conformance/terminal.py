@@ -109,6 +109,60 @@ def print_cases(found: "Sequence[Found]", *, stories: bool) -> None:
     _line(f"{len(found)} cases: {states:,} states, {transitions:,} transitions")
 
 
+MOST_CLIENTS = 8
+
+
+def print_replay(run: "dict[str, Any]") -> None:
+    """One system: everybody, then lanes and the largest clients if there are several.  Percentiles in ms."""
+    whole = run["metrics"]
+    table = Table(box=None, pad_edge=False, header_style="bold", title=escape(run["system"]), title_justify="left")
+    table.add_column("", no_wrap=True, max_width=12)
+    for name in ("requests", "in time", "TTFT 50/95/99 %", "ITL 50/95/99 %", "queue 95 %", "tokens/s"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_row("all", *_replay_row(whole))
+    for kind in ("lanes", "clients"):
+        groups = sorted(whole[kind].items(), key=lambda item: (-item[1]["tokens"]["useful"], item[0]))
+        if len(groups) > 1:
+            for name, group in groups[:MOST_CLIENTS]:
+                table.add_row(f"{kind[:-1]} {escape(name)}", *_replay_row(group), style="dim")
+    out.print(table)
+    for sentence in _replay_notes(whole):
+        _line(f"  {sentence}")
+
+
+def _replay_row(group: "dict[str, Any]") -> list[str]:
+    return [
+        f"{group['requests']:,}",
+        f"{group['goodput']['share']:.1%}",
+        _in_ms(group["ttft_ns"], "p50", "p95", "p99"),
+        _in_ms(group["itl_ns"], "p50", "p95", "p99"),
+        _in_ms(group["queue_ns"], "p95"),
+        f"{group['tokens']['outputs_per_s']:,.0f}",
+    ]
+
+
+def _in_ms(found: "dict[str, int] | None", *percentiles: str) -> str:
+    """From ten seconds on in seconds."""
+    if found is None:
+        return "–"
+    values = [found[percentile] for percentile in percentiles]
+    return " ".join(f"{value / 1e6:.0f}" if value < 10**10 else f"{value / 1e9:.0f}s" for value in values)
+
+
+def _replay_notes(whole: "dict[str, Any]") -> list[str]:
+    tokens, engine, difference = whole["tokens"], whole["engine"], whole["service"]["difference_per_s"]
+    notes = [
+        f"{whole['finished']:,} finished, {whole['refused']:,} refused, {whole['preemptions']:,} preemptions; "
+        f"{whole['goodput']['requests_per_s']:.2f} requests/s in time",
+        f"{engine['steps']:,} steps in {engine['span_ns'] / 1e9:,.1f} s, busy {engine['busy_share']:.0%}; "
+        f"KV at most {max(whole['kv_tokens']['max'], default=0):,} tokens",
+        f"{tokens['run']:,} tokens run, {tokens['wasted']:,} of them in vain",
+    ]
+    if difference is not None:
+        notes[-1] += f"; service differs by {difference['mean']:,.0f}/s (mean of {difference['count']} windows)"
+    return notes
+
+
 @contextmanager
 def counted_progress(what: str, total: int) -> Iterator[Callable[[Any], None]]:
     """A bar that goes on by one at each call."""
