@@ -18,13 +18,15 @@ from schedspec.conformance.features import of_feature
 from schedspec.conformance.machine import small_settings, submissions
 from schedspec.conformance.scenarios import Scenario, scenarios
 from schedspec.conformance.script import COMPLETE, STEP, Op, Script, cancel, rounds, submit, with_deadline
-from schedspec.optimized.arrays import FEW_ROWS, Bools, Ints
+from schedspec.optimized.admission import Admission
+from schedspec.optimized.arrays import FEW_ROWS
 from schedspec.optimized.batch import Batch, Growth
 from schedspec.optimized.blocks import Blocks
 from schedspec.optimized.clients import ClientQueue
-from schedspec.optimized.job import Job
-from schedspec.optimized.members import Group, Member, Race, Sharing
-from schedspec.optimized.scheduler import Admission, Scheduler
+from schedspec.optimized.ints import Bools, Ints
+from schedspec.optimized.job import Job, Member
+from schedspec.optimized.members import Group, Race, Sharing
+from schedspec.optimized.scheduler import Scheduler
 from schedspec.optimized.sharing import Vtc
 from schedspec.spec.vocabulary import Delta, Outcome, Request, Settings, Unsupported
 
@@ -323,9 +325,9 @@ class VictimAtTheBack(Scheduler):
 class WatermarkAlways(Scheduler):
     """Nobody may enter an empty machine that would go below the watermark."""
 
-    def admit_into(self, budget: int, blocks: int) -> list[Admission]:
+    def admit(self, tokens: int, blocks: int) -> list[Admission]:
         alone = not len(self.order)
-        return super().admit_into(budget, blocks - (self.settings.watermark_blocks if alone else 0))
+        return super().admit(tokens, blocks - (self.settings.watermark_blocks if alone else 0))
 
 
 class PastItsLength(Scheduler):
