@@ -164,7 +164,13 @@ class Scheduler:
 
     def complete_arrays(self, batch: Batch, stop: Bools) -> Ints:
         """The results of a step: of each entry that sampled, in order, whether the model ended there.  The rows of
-        those who have ended now."""
+        those who have ended now.  Raises ValueError where `stop` has another length."""
+        sampled = len(batch.row) if batch.all_sample else np.count_nonzero(batch.samples)
+        if len(stop) != sampled:
+            raise ValueError(
+                f"stop has {len(stop)} entries, but {sampled} entries of step {batch.step} sampled: "
+                "give one for each that did, in order"
+            )
         self.deltas, self.record = [], False
         if self.in_flight.get(batch.step) is not batch:
             return NOTHING
