@@ -23,10 +23,11 @@ from schedspec.optimized.arrays import FEW_ROWS
 from schedspec.optimized.batch import Batch, Growth
 from schedspec.optimized.blocks import Blocks
 from schedspec.optimized.clients import ClientQueue
-from schedspec.optimized.ints import Bools, Ints
+from schedspec.optimized.ints import LARGEST, Bools, Ints
 from schedspec.optimized.job import Job, Member
 from schedspec.optimized.members import Group, Race, Sharing
 from schedspec.optimized.scheduler import Scheduler
+from schedspec.optimized.service import Counters
 from schedspec.optimized.sharing import Vtc
 from schedspec.spec.vocabulary import Delta, Outcome, Request, Settings, Unsupported
 
@@ -220,6 +221,32 @@ def test_the_scans_are_the_loops_on_any_rows(seed: int) -> None:
         first = growth.first(kept)
         assert (first.needed, first.scheduled) == (sum(needs[:kept]), sum(tokens[:kept]))
         assert first.row.tolist() == scheduler.order[:kept].tolist()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_counters_add_up_like_integers(seed: int) -> None:
+    """Up to what is added at most before they are emptied, by entries and by a clock."""
+    dice = Random(seed)
+    counters, expected = Counters(), [0] * dice.choice((1, 3, 40))
+    for _ in expected:
+        counters.new()
+    for _ in range(40):
+        most = dice.choice((1, 1 << 31, 1 << 32, 1 << 61, LARGEST - 1))
+        members = [dice.randrange(len(expected)) for _ in range(dice.randint(1, min(6, LARGEST // most)))]
+        amounts = [dice.choice((most, dice.randint(0, most))) for _ in members]
+        ticks = dice.randint(1, min(9, (LARGEST - 1) // most // len(members) or 1))
+        if dice.random() < 0.5:
+            counters.add_each(np.array(members), np.array(amounts), most)
+            ticks = 1
+        else:
+            counters.start(np.array(members), np.array(amounts))
+            counters.ticks = ticks
+        for member, amount in zip(members, amounts, strict=True):
+            expected[member] += ticks * amount
+        assert [counters.of(member) for member in range(len(expected))] == expected
+        if counters.ticks:
+            counters.stop(int(counters.rates.max()))
+        assert [counters.of(member) for member in range(len(expected))] == expected
 
 
 # --- planted faults ----------------------------------------------------------------------------------------------
