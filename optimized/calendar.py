@@ -9,7 +9,8 @@ from itertools import pairwise
 import numpy as np
 from attrs import define
 
-from .arrays import NOTHING, Ints, Rows, integers
+from .arrays import Rows
+from .ints import NOTHING, Ints, integers
 
 
 @define(eq=False)
