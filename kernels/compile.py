@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 WITHOUT = "TRITON_INTERPRET"
 TARGETS = ("sm_80", "sm_90", "gfx942")
 BLOCK_SIZE = 16
-SORTS, QUICK = "vtc_round", "sm_90"
+SORTS, QUICK = "admit_shared", "sm_90"
+PLACES, SEATS = 131_072, 8_192
 
 
 class Made(NamedTuple):
@@ -40,26 +41,51 @@ class Case(NamedTuple):
 
 
 def cases() -> list[Case]:
+    """Every kernel that is launched; what others call is compiled in them."""
     from .admit_fcfs import admit_fcfs_kernel
+    from .admit_shared import admit_shared_kernel
     from .allocate import allocate_kernel
     from .arrays import TILE
     from .budget import budget_kernel
+    from .issue import issue_kernel
+    from .lift import lift_kernel
+    from .line import close_up_kernel, kept_kernel, make_room_kernel, merge_kernel, offsets_kernel
+    from .look import look_along_kernel, look_kernel
+    from .settle import cancel_kernel, settle_kernel
     from .step import step_kernel
     from .victims import victims_kernel
-    from .vtc_round import CLIENT_BITS, PICKS, VTC_TILE, vtc_round_kernel
+    from .vtc_round import CLIENT_BITS, PICKS, VTC_TILE
 
     tiled = {"tile": TILE}
     sized = tiled | {"block_size": BLOCK_SIZE}
     of_admission = sized | {"chunked": True}
     of_picks = {"tile": VTC_TILE, "picks": PICKS, "pick_bits": PICKS.bit_length() - 1, "client_bits": CLIENT_BITS}
+    placed = tiled | {"places": PLACES}
+    seated = placed | {"seats": SEATS}
+    asked = {"most": 512, "reserve": 0}
+    shared, alone = {"shares": True}, {"shares": False}
     return [
         Case("budget", budget_kernel, sized),
         Case("victims", victims_kernel, tiled),
         Case("admit_fcfs", admit_fcfs_kernel, of_admission),
         Case("admit_fcfs, whole prompts", admit_fcfs_kernel, of_admission | {"chunked": False}),
         Case("allocate", allocate_kernel, tiled),
-        Case("vtc_round", vtc_round_kernel, of_admission | of_picks),
         Case("step", step_kernel, of_admission),
+        Case("settle", settle_kernel, seated | alone),
+        Case("settle, groups", settle_kernel, seated | shared),
+        Case("cancel", cancel_kernel, seated | shared),
+        Case("line: kept", kept_kernel, placed),
+        Case("line: offsets", offsets_kernel, tiled | {"many": TILE}),
+        Case("line: close_up", close_up_kernel, placed),
+        Case("line: make_room", make_room_kernel, {}),
+        Case("line: merge", merge_kernel, placed),
+        Case("look", look_kernel, seated | asked | alone),
+        Case("look, groups", look_kernel, seated | asked | shared),
+        Case("look_along", look_along_kernel, placed | asked),
+        Case("lift", lift_kernel, placed),
+        Case("issue", issue_kernel, placed | alone),
+        Case("issue, groups", issue_kernel, placed | shared),
+        Case("admit_shared", admit_shared_kernel, seated | of_admission | of_picks | {"watermark": 0}),
     ]
 
 
@@ -111,6 +137,7 @@ def number_in(pattern: str, text: str) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m schedspec.kernels.compile", description=__doc__.split("\n")[0])
     parser.add_argument("--chip", action="append", choices=TARGETS, help="for this chip alone (repeatable)")
+    parser.add_argument("--kernel", action="append", help="only those of this name (repeatable)")
     parser.add_argument("--quick", action="store_true", help=f"what sorts, and compiles for long, only for {QUICK}")
     options = parser.parse_args(arguments)
     if os.environ.pop(WITHOUT, None):
@@ -120,7 +147,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         (case, chip)
         for case in cases()
         for chip in options.chip or TARGETS
-        if not (options.quick and case.name == SORTS and chip != QUICK)
+        if not (options.kernel and case.name not in options.kernel)
+        and not (options.quick and case.name == SORTS and chip != QUICK)
     ]
     spills = 0
     print("| kernel | chip | registers | spills | shared memory, bytes |")
