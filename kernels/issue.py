@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import triton
 import triton.language as tl
 
-from .lift import lift, lift_plain
 from .state import (
     CHARGED,
     COMPUTED,
@@ -53,9 +52,6 @@ def issue_kernel(
     requests_ptr,
     running_ptr,
     held_ptr,
-    counters_ptr,
-    waits_ptr,
-    bursts_ptr,
     numbers_ptr,
     given_ptr,
     entering_ptr,
@@ -70,7 +66,6 @@ def issue_kernel(
     victims_ptr,
     entered_ptr,
     counts_ptr,
-    shares: tl.constexpr,
     places: tl.constexpr,
     tile: tl.constexpr,
 ):
@@ -111,11 +106,6 @@ def issue_kernel(
         tl.store(request + EPOCH * places, epoch + 1, mask=here)
         tl.store(victims_ptr + order, place, mask=here)
         first += tile
-    if shares:
-        lift(
-            requests_ptr, counters_ptr, waits_ptr, bursts_ptr, numbers_ptr, running_ptr, count - 1, -1, leaving,
-            places, tile,
-        )  # fmt: skip
     tl.debug_barrier()  # all have read the numbers and who ran
     first = tl.full((), 0, tl.int64)
     while first < entered:
@@ -141,7 +131,7 @@ def issue_kernel(
 
 
 def issue_plain(
-    state: Plain, tokens: Sequence[int], stay: int, requester: int, entering: Sequence[tuple[int, int]], *, shares: bool
+    state: Plain, tokens: Sequence[int], stay: int, requester: int, entering: Sequence[tuple[int, int]]
 ) -> PlainPlan:
     """The loops: `entering` are places with their tokens.  Tables have been seen to."""
     asks = state.running[requester] if requester >= 0 else -1
@@ -154,8 +144,6 @@ def issue_plain(
         job.known -= job.in_flight
         job.issued = job.computed = job.in_flight = 0
         job.epoch += 1
-    if shares:
-        lift_plain(state, victims)
     for place, given in entering:
         state.running.append(place)
         state.jobs[place].status, state.jobs[place].charged = Status.RUNNING, 1

@@ -13,20 +13,19 @@ from .state import GROUP, GROUPS, LAST_LEFT, VIRTUAL_TIME, Plain
 
 
 @triton.jit
-def lift(
+def lift_kernel(
     requests_ptr,
     counters_ptr,
     waits_ptr,
     bursts_ptr,
     numbers_ptr,
     list_ptr,
-    begin,
-    direction: tl.constexpr,
-    count,
+    count_ptr,
     places: tl.constexpr,
     tile: tl.constexpr,
 ):
-    """Requests that wait from now on: `count` places of a list, from `begin` on in one `direction`, 1 or −1."""
+    """`list` [any]: places of requests that wait from now on, in that order, of which `count` [1] count."""
+    count = tl.load(count_ptr)
     never = tl.full((), 0x7FFFFFFFFFFFFFFF, tl.int64)
     groups = tl.where(count > 0, tl.load(numbers_ptr + GROUPS), 0)
     least = never
@@ -47,13 +46,13 @@ def lift(
     while first < count:
         order = first + tl.arange(0, tile)
         here = order < count
-        place = tl.load(list_ptr + begin + direction * order, mask=here, other=0)
+        place = tl.load(list_ptr + order, mask=here, other=0)
         group = tl.load(requests_ptr + GROUP * places + place, mask=here, other=0)
         here = here & (tl.load(waits_ptr + group, mask=here, other=1) == 0)
         leader = tl.minimum(leader, tl.min(tl.where(here, order, count)))
         first += tile
     is_back = leader < count
-    leads = tl.load(list_ptr + begin + direction * leader, mask=is_back, other=0)
+    leads = tl.load(list_ptr + leader, mask=is_back, other=0)
     leading = tl.load(requests_ptr + GROUP * places + leads, mask=is_back, other=0)
     counter = tl.load(counters_ptr + leading, mask=is_back, other=0)
     counter = tl.maximum(counter, reached - tl.load(bursts_ptr + leading, mask=is_back, other=0))
@@ -64,7 +63,7 @@ def lift(
     while first < count:
         order = first + tl.arange(0, tile)
         here = order < count
-        place = tl.load(list_ptr + begin + direction * order, mask=here, other=0)
+        place = tl.load(list_ptr + order, mask=here, other=0)
         group = tl.load(requests_ptr + GROUP * places + place, mask=here, other=0)
         here = here & (tl.load(waits_ptr + group, mask=here, other=1) == 0)
         lifted = tl.where(group == leading, reached, later) - tl.load(bursts_ptr + group, mask=here, other=0)
@@ -76,31 +75,12 @@ def lift(
     while first < count:
         order = first + tl.arange(0, tile)
         here = order < count
-        place = tl.load(list_ptr + begin + direction * order, mask=here, other=0)
+        place = tl.load(list_ptr + order, mask=here, other=0)
         group = tl.load(requests_ptr + GROUP * places + place, mask=here, other=0)
         tl.atomic_add(waits_ptr + group, here.to(tl.int64), mask=here)
         first += tile
     time = tl.where(back > 0, later, tl.where(is_back, reached, time))
     tl.store(numbers_ptr + VIRTUAL_TIME, time)
-
-
-@triton.jit
-def lift_kernel(
-    requests_ptr,
-    counters_ptr,
-    waits_ptr,
-    bursts_ptr,
-    numbers_ptr,
-    arrivals_ptr,
-    arrived_ptr,
-    places: tl.constexpr,
-    tile: tl.constexpr,
-):
-    """`arrivals` [any]: places in order of arrival, of which `arrived` [1] count."""
-    lift(
-        requests_ptr, counters_ptr, waits_ptr, bursts_ptr, numbers_ptr, arrivals_ptr, 0, 1, tl.load(arrived_ptr),
-        places, tile,
-    )  # fmt: skip
 
 
 def lift_plain(state: Plain, places: Iterable[int]) -> None:

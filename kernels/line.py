@@ -24,8 +24,8 @@ def kept_kernel(requests_ptr, line_ptr, numbers_ptr, kept_ptr, places: tl.conste
 
 
 @triton.jit
-def offsets_kernel(numbers_ptr, kept_ptr, tile: tl.constexpr, many: tl.constexpr):
-    """`kept` becomes how many live in the tiles before each, `many` tiles at a time."""
+def offsets_kernel(numbers_ptr, kept_ptr, tile: tl.constexpr):
+    """`kept` becomes how many live in the tiles before each."""
     entries = tl.load(numbers_ptr + ENTRIES)
     half = tl.load(numbers_ptr + HALF)
     gone = tl.load(numbers_ptr + GONE)
@@ -33,11 +33,11 @@ def offsets_kernel(numbers_ptr, kept_ptr, tile: tl.constexpr, many: tl.constexpr
     total = tl.full((), 0, tl.int64)
     first = tl.full((), 0, tl.int64)
     while first < tiles:
-        number = first + tl.arange(0, many)
+        number = first + tl.arange(0, tile)
         kept = tl.load(kept_ptr + number, mask=number < tiles, other=0)
         tl.store(kept_ptr + number, total + tl.cumsum(kept) - kept, mask=number < tiles)
         total += tl.sum(kept)
-        first += many
+        first += tile
     tl.debug_barrier()  # all have read the numbers
     tl.store(numbers_ptr + MOVED, tl.where(gone > 0, entries, 0))
     tl.store(numbers_ptr + ENTRIES, tl.where(gone > 0, total, entries))

@@ -87,7 +87,7 @@ class Setup:
 @frozen(kw_only=True)
 class Arrival:
     """A request as the host submits it.  Less is first: `key`, then `arrival`, which is larger for each that comes and
-    never comes twice.  `pick_cost`: what its group pays when it is picked, once; see `Job` for outputs."""
+    never comes twice.  Where groups share, keys are 0: those of a group who run stand in front of those who wait.  `pick_cost`: what its group pays when it is picked, once; see `Job` for outputs."""
 
     place: int
     arrival: int
@@ -105,7 +105,7 @@ class Arrival:
         require_between(kind, 0, setup.places - 1, place=self.place)
         require_between(kind, 0, setup.groups - 1, group=self.group)
         require_between(kind, 1, MOST, prompt_tokens=self.prompt_tokens, output_tokens=self.output_tokens)
-        require_between(kind, -MOST_KEY, MOST_KEY, key=self.key)
+        require_between(kind, *(0, 0) if setup.shares else (-MOST_KEY, MOST_KEY), key=self.key)
         require_between(kind, 0, FARTHEST, pick_cost=self.pick_cost, cost_of_all_outputs=self.cost_of_outputs)
         require_between(kind, 1, setup.sizes.width, blocks_at_its_end=-(-positions // setup.block_size))
         if not setup.chunked_prefill:
@@ -195,11 +195,7 @@ class Scheduler:
         self.groups = max(self.groups, 1 + max(arrival.group for arrival in arrivals))
         state.number(GROUPS).fill_(self.groups)
         arrived = self._sent([len(arrivals)])
-        if setup.shares:
-            lift_kernel[(1,)](
-                state.requests, state.counters, state.waits, state.bursts, state.numbers, places, arrived,
-                setup.places, setup.tile, num_warps=WARPS,
-            )  # fmt: skip
+        self._lift(places, arrived)
         in_order = sorted(arrivals, key=lambda arrival: (arrival.group, arrival.key, arrival.arrival))
         arriving = self._sent([arrival.place for arrival in in_order])
         make_room_kernel[(1,)](state.numbers, arrived, num_warps=WARPS)
@@ -234,6 +230,10 @@ class Scheduler:
             scratch.leaving, scratch.out.ends, state.tables.shape[1], setup.shares, setup.places, setup.seats,
             setup.tile, num_warps=WARPS,
         )  # fmt: skip
+
+    def flags(self, values: Sequence[bool]) -> Tensor:
+        """`stop` for entries of a plan, for whoever has it on the host."""
+        return self._sent([*map(int, values), *(0,) * (self.setup.seats - len(values))])
 
     def step(self, into: Plan | None = None) -> Plan:
         """The next plan, in new tensors or in those of one that is done with."""
@@ -272,7 +272,7 @@ class Scheduler:
         setup, state, kept = self.setup, self.state, self.scratch.kept
         grid = (len(kept),)
         kept_kernel[grid](state.requests, state.line, state.numbers, kept, setup.places, setup.tile, num_warps=WARPS)
-        offsets_kernel[(1,)](state.numbers, kept, setup.tile, TILE, num_warps=WARPS)
+        offsets_kernel[(1,)](state.numbers, kept, setup.tile, num_warps=WARPS)
         close_up_kernel[grid](state.requests, state.line, state.numbers, kept, setup.places, setup.tile, num_warps=WARPS)
 
     def _look(self) -> None:
@@ -326,11 +326,20 @@ class Scheduler:
         setup, state, scratch = self.setup, self.state, self.scratch
         out = scratch.out
         issue_kernel[(1,)](
-            state.requests, state.running, state.held, state.counters, state.waits, state.bursts, state.numbers,
-            out.tokens, scratch.entering, out.entering_tokens, out.entering_needs, out.numbers, plan.place, plan.epoch,
-            plan.start, plan.tokens, plan.samples, plan.victims, plan.entering, plan.counts, setup.shares,
-            setup.places, setup.tile, num_warps=WARPS,
+            state.requests, state.running, state.held, state.numbers, out.tokens, scratch.entering,
+            out.entering_tokens, out.entering_needs, out.numbers, plan.place, plan.epoch, plan.start, plan.tokens,
+            plan.samples, plan.victims, plan.entering, plan.counts, setup.places, setup.tile, num_warps=WARPS,
         )  # fmt: skip
+        self._lift(plan.victims, plan.counts[1:2])
+
+    def _lift(self, places: Tensor, count: Tensor) -> None:
+        """So many of the places wait from now on."""
+        setup, state = self.setup, self.state
+        if setup.shares:
+            lift_kernel[(1,)](
+                state.requests, state.counters, state.waits, state.bursts, state.numbers, places, count,
+                setup.places, setup.share_tile, num_warps=WARPS,
+            )  # fmt: skip
 
     # --- tensors ----------------------------------------------------------------------------------------------
 

@@ -205,7 +205,8 @@ class Plan:
         )
 
 
-class Entry(NamedTuple):
+@define
+class Entry:
     place: int
     epoch: int
     start: int

@@ -26,7 +26,7 @@ from ..spec.vocabulary import (
 )
 
 if TYPE_CHECKING:
-    from ..kernels.scheduler import Arrival, Scheduler
+    from ..kernels.scheduler import Arrival, Scheduler, Setup
     from ..kernels.state import Job, Plain
     from ..kernels.state import Plan as DevicePlan
 
@@ -94,17 +94,19 @@ class Maker:
         device = "cuda" if torch.cuda.is_available() else "cpu"
         if device == "cpu":
             os.environ.setdefault("TRITON_INTERPRET", "1")  # before anybody imports triton
-        return OnDevice(settings, scheduler_of(settings, device))
+        from ..kernels.scheduler import Scheduler
+
+        return OnDevice(settings, Scheduler.of(setup_of(settings), device))
 
 
 make = Maker()
 
 
-def scheduler_of(settings: Settings, device: str, **sizes: int) -> "Scheduler":
-    from ..kernels.scheduler import Scheduler, Setup
+def setup_of(settings: Settings, **sizes: int) -> "Setup":
+    from ..kernels.scheduler import Setup
 
     shares = settings.policy in SHARED
-    setup = Setup(
+    return Setup(
         places=sizes.pop("places", PLACES),
         groups=PLACES if shares else 1,
         blocks=settings.blocks,
@@ -118,7 +120,6 @@ def scheduler_of(settings: Settings, device: str, **sizes: int) -> "Scheduler":
         shares=shares,
         **sizes,
     )
-    return Scheduler.of(setup, device)
 
 
 @define(eq=False)
@@ -215,10 +216,8 @@ class OnDevice:
         entries = tensors.plain().entries
         stands = [entry.epoch == before.jobs[entry.place].epoch for entry in entries]
         delivered = [self.names[entry.place] for entry, s in zip(entries, stands, strict=True) if s and entry.samples]
-        stop = tensors.samples.clone().fill_(0)
-        for at, entry in enumerate(entries):
-            stop[at] = int(stands[at] and self.names[entry.place] in stops)
-        self.scheduler.complete(tensors, stop)
+        stopped = [s and self.names[entry.place] in stops for entry, s in zip(entries, stands, strict=True)]
+        self.scheduler.complete(tensors, self.scheduler.flags(stopped))
         told: list[Delta] = [("delivered", delivered, [tokens[name] for name in delivered])] if delivered else []
         return told + self.ended(before)
 
