@@ -44,8 +44,8 @@ def admit_shared_kernel(
     tile: tl.constexpr,
 ):
     """Arguments are those of a round; budget and blocks [1] become what is left.  `picked`, `entering`, `tokens`,
-    `needs` [seats + picks]: where in line those who enter stood, their places, tokens and blocks; `round` [3] is scratch:
-    who runs, who stays, and who entered in a round."""
+    `needs` [seats + picks]: where in line those who enter stood, their places, tokens and blocks; `round` [3] is
+    scratch: who runs, who stays, and who entered in a round."""
     running = tl.load(running_ptr)
     stay = tl.load(stay_ptr)
     entered = tl.full((), 0, tl.int64)

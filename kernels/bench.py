@@ -1,6 +1,6 @@
-"""Steps of the scheduler on a CUDA device, as replays of a captured graph: results in, ends, decision, blocks, plan out.
+"""Steps of the scheduler on a CUDA device, as replays of a captured graph: results in, ends, decision, blocks, plan.
 
-    python -m schedspec.kernels.bench
+python -m schedspec.kernels.bench
 """
 
 import importlib.util
@@ -59,7 +59,7 @@ def why_not() -> str | None:
     return None if torch.cuda.is_available() else "There is no CUDA device here, so no GPU figure was measured."
 
 
-def crowded(case: Case, device: str, **sizes: int) -> "tuple[Scheduler, Plan, Tensor]":
+def crowded(case: Case, device: str, **sizes: Any) -> "tuple[Scheduler, Plan, Tensor]":
     """A scheduler with so many running, all of them in decode, who cross the edges of blocks in turn; the plan that
     is in flight, and where to say who stops."""
     from .scheduler import Arrival, Scheduler, Setup
@@ -131,7 +131,7 @@ def bytes_per_us() -> float:
 
     source = torch.empty(1 << 27, dtype=torch.int64, device="cuda")
     target = torch.empty_like(source)
-    return 2 * source.nbytes / min(times_us(lambda: target.copy_(source), 10))
+    return float(2 * source.nbytes) / min(times_us(lambda: target.copy_(source), 10))
 
 
 def rows() -> Iterator[tuple[object, ...]]:
@@ -156,7 +156,10 @@ def main() -> int:
     import torch
     import triton
 
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, triton {triton.__version__}; {REPLAYS} replays each")
+    print(
+        f"{torch.cuda.get_device_name()}, torch {torch.__version__}, triton {triton.__version__};"
+        f" {REPLAYS} replays each"
+    )
     for row in rows():
         print(f"| {' | '.join(map(str, row))} |", flush=True)
     return 0

@@ -1,6 +1,6 @@
 """Every kernel ahead of time, for chips that need not be here: registers, spills and shared memory of each.
 
-    python -m schedspec.kernels.compile
+    python -m schedspec.kernels.compile [--write]
 
 A spill fails: it means that a tile no longer fits into registers.  So does what only a compiler refuses; the
 interpreter takes it."""
@@ -20,6 +20,8 @@ WITHOUT = "TRITON_INTERPRET"
 TARGETS = ("sm_80", "sm_90", "gfx942")
 BLOCK_SIZE = 16
 SORTS, QUICK = "admit_shared", "sm_90"
+README = Path(__file__).with_name("README.md")
+HEAD = "| kernel | chip | registers | spills | shared memory, bytes | barriers |\n|---|---|---|---|---|---|\n"
 PLACES, SEATS = 131_072, 8_192
 
 
@@ -33,6 +35,10 @@ class Made(NamedTuple):
     spills: int
     shared_bytes: int
     barriers: int
+
+    @property
+    def row(self) -> str:
+        return f"| {' | '.join(map(str, self))} |\n"
 
 
 class Case(NamedTuple):
@@ -135,12 +141,25 @@ def number_in(pattern: str, text: str) -> int:
     return int(found[1])
 
 
+def with_table(page: str, table: str) -> str:
+    """The page with this table for the one that begins in the same way."""
+    before, head, after = page.partition("| kernel | chip |")
+    if not head:
+        raise ValueError(f"compile: {README.name} has no table that begins with '| kernel | chip |'")
+    lines = after.split("\n")
+    end = next(number for number, line in enumerate(lines) if number and not line.startswith("|"))
+    return before + table + "\n".join(lines[end:])
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m schedspec.kernels.compile", description=__doc__.split("\n")[0])
     parser.add_argument("--chip", action="append", choices=TARGETS, help="for this chip alone (repeatable)")
     parser.add_argument("--kernel", action="append", help="only those of this name (repeatable)")
     parser.add_argument("--quick", action="store_true", help=f"what sorts, and compiles for long, only for {QUICK}")
+    parser.add_argument("--write", action="store_true", help=f"into {README.name}, for all of them")
     options = parser.parse_args(arguments)
+    if options.write and (options.chip or options.kernel or options.quick):
+        parser.error("--write is for all kernels and chips: leave the others out")
     if os.environ.pop(WITHOUT, None):
         print(f"{WITHOUT} is set, but what is interpreted is not compiled: unset it", file=sys.stderr)
         return 2
@@ -151,13 +170,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not (options.kernel and case.name not in options.kernel)
         and not (options.quick and case.name == SORTS and chip != QUICK)
     ]
-    spills = 0
-    print("| kernel | chip | registers | spills | shared memory, bytes | barriers |")
-    print("|---|---|---|---|---|---|")
+    spills, table = 0, HEAD
+    print(HEAD, end="")
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for made in pool.map(lambda one: compiled(*one), work):
             spills += made.spills
-            print(f"| {' | '.join(map(str, made))} |", flush=True)
+            table += made.row
+            print(made.row, end="", flush=True)
+    if options.write:
+        README.write_text(with_table(README.read_text(encoding="utf-8"), table), encoding="utf-8")
     if spills:
         print("a kernel spills: take a smaller tile or more warps", file=sys.stderr)
     return int(spills > 0)

@@ -85,7 +85,17 @@ def issue_kernel(
         start = tl.load(requests_ptr + ISSUED * places + place, mask=here, other=0)
         tokens = tl.load(given_ptr + index, mask=here, other=0)
         entries = write_entries(
-            requests_ptr, place, start, tokens, place_ptr, epoch_ptr, start_ptr, tokens_ptr, samples_ptr, entries, places
+            requests_ptr,
+            place,
+            start,
+            tokens,
+            place_ptr,
+            epoch_ptr,
+            start_ptr,
+            tokens_ptr,
+            samples_ptr,
+            entries,
+            places,
         )
         first += tile
     leaving = count - stay

@@ -63,7 +63,9 @@ class Setup:
 
     def __attrs_post_init__(self) -> None:
         require_between("setup", 1, MOST_PLACES, places=self.places, seats=self.seats)
-        require_between("setup", 1, MOST, blocks=self.blocks, block_size=self.block_size, token_budget=self.token_budget)
+        require_between(
+            "setup", 1, MOST, blocks=self.blocks, block_size=self.block_size, token_budget=self.token_budget
+        )
         require_between("setup", 0, MOST, watermark_blocks=self.watermark_blocks, chunk_tokens=self.chunk_tokens)
         require_between("setup", 0, self.blocks, table_blocks=self.table_blocks)
         require_between("setup", 1, MOST_GROUPS if self.shares else 1, groups=self.groups)
@@ -87,7 +89,9 @@ class Setup:
 @frozen(kw_only=True)
 class Arrival:
     """A request as the host submits it.  Less is first: `key`, then `arrival`, which is larger for each that comes and
-    never comes twice.  Where groups share, keys are 0: those of a group who run stand in front of those who wait.  `pick_cost`: what its group pays when it is picked, once; see `Job` for outputs."""
+    never comes twice.  Where groups share, keys are 0: those of a group who run stand in front of those who wait.
+    `pick_cost`: what its group pays when it is picked, once; see `Job` for outputs.
+    """
 
     place: int
     arrival: int
@@ -250,7 +254,9 @@ class Scheduler:
     def capture(self, plan: Plan, stop: Tensor) -> Any:
         """A graph whose replay completes the plan and makes the next one in the same tensors."""
         if self.device.type != "cuda":
-            raise RuntimeError(f"capture: a graph needs a CUDA device, but this scheduler is on {self.device}: use step")
+            raise RuntimeError(
+                f"capture: a graph needs a CUDA device, but this scheduler is on {self.device}: use step"
+            )
         saved = [tensor.clone() for tensor in self._tensors(plan)]
         warm = torch.cuda.Stream()
         warm.wait_stream(torch.cuda.current_stream())
@@ -273,7 +279,9 @@ class Scheduler:
         grid = (len(kept),)
         kept_kernel[grid](state.requests, state.line, state.numbers, kept, setup.places, setup.tile, num_warps=WARPS)
         offsets_kernel[(1,)](state.numbers, kept, setup.tile, num_warps=WARPS)
-        close_up_kernel[grid](state.requests, state.line, state.numbers, kept, setup.places, setup.tile, num_warps=WARPS)
+        close_up_kernel[grid](
+            state.requests, state.line, state.numbers, kept, setup.places, setup.tile, num_warps=WARPS
+        )
 
     def _look(self) -> None:
         setup, state, scratch = self.setup, self.state, self.scratch
@@ -302,9 +310,7 @@ class Scheduler:
         setup, state, scratch = self.setup, self.state, self.scratch
         out, size, tile = scratch.out, setup.block_size, setup.tile
         stay, requester, entered, why, budget, blocks, *_ = out.numbers.split(1)
-        count, top, virtual_time, last_left, groups = map(
-            state.number, (COUNT, TOP, VIRTUAL_TIME, LAST_LEFT, GROUPS)
-        )
+        count, top, virtual_time, last_left, groups = map(state.number, (COUNT, TOP, VIRTUAL_TIME, LAST_LEFT, GROUPS))
         budget_kernel[(1,)](
             scratch.wanted, scratch.issued, state.held, count, out.tokens, out.needs, budget, setup.token_budget, size,
             tile, num_warps=WARPS,

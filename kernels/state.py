@@ -88,16 +88,16 @@ class Sizes(NamedTuple):
 class State:
     """Tensors on one device:
 
-        requests  [fields, places]  columns of `Job`
-        running   [seats]           places of those who run, in order of admission
-        rows      [seats]           all rows, each once: first those of who runs, then the unused ones
-        held      [seats]           blocks of each who runs
-        tables    [seats, width]    block ids by row, the first `held` of which count
-        free      [blocks]          the stack of free blocks
-        line      [2, places]       places of all who live, by group, key and arrival; one half counts
-        counters, waits, bursts     [groups]: service, requests that wait, how far behind it may come back
-        begin     [groups]          where in line the first that waits stands; written in each step
-        numbers   [9]               `NUMBERS`
+    requests  [fields, places]  columns of `Job`
+    running   [seats]           places of those who run, in order of admission
+    rows      [seats]           all rows, each once: first those of who runs, then the unused ones
+    held      [seats]           blocks of each who runs
+    tables    [seats, width]    block ids by row, the first `held` of which count
+    free      [blocks]          the stack of free blocks
+    line      [2, places]       places of all who live, by group, key and arrival; one half counts
+    counters, waits, bursts     [groups]: service, requests that wait, how far behind it may come back
+    begin     [groups]          where in line the first that waits stands; written in each step
+    numbers   [9]               `NUMBERS`
     """
 
     requests: Tensor
@@ -176,10 +176,10 @@ class Plain:
 class Plan:
     """What a step decided, as tensors that the engine reads where they are.
 
-        place, epoch, start, tokens, samples  [seats]  entry i runs `tokens` positions from `start`, and samples or not
-        victims   [seats]  places of the preempted, in that order
-        entering  [seats]  places of who is admitted, in that order
-        counts    [4]      entries, victims, who entered, and the place that victims left for (−1: their own)
+    place, epoch, start, tokens, samples  [seats]  entry i runs `tokens` positions from `start`, and samples or not
+    victims   [seats]  places of the preempted, in that order
+    entering  [seats]  places of who is admitted, in that order
+    counts    [4]      entries, victims, who entered, and the place that victims left for (−1: their own)
     """
 
     place: Tensor

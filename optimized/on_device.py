@@ -82,20 +82,23 @@ class Maker:
     """Makes subjects.  torch and triton are loaded with the first of them, so that nobody else needs them."""
 
     def prepare(self) -> None:
-        """Raises RuntimeError with one sentence where one of them is not installed."""
+        """Loads them, which takes seconds.  Raises RuntimeError with one sentence where one is not installed."""
         if any(importlib.util.find_spec(name) is None for name in ("torch", "triton")):
             raise RuntimeError(NEEDS_TRITON)
+        import torch
+
+        if not torch.cuda.is_available():
+            os.environ.setdefault("TRITON_INTERPRET", "1")  # before anybody imports triton
+        from ..kernels import scheduler as scheduler
 
     def __call__(self, settings: Settings, seed: int) -> "OnDevice":
         self.prepare()
         refuse(settings)
         import torch
 
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        if device == "cpu":
-            os.environ.setdefault("TRITON_INTERPRET", "1")  # before anybody imports triton
         from ..kernels.scheduler import Scheduler
 
+        device = "cuda" if torch.cuda.is_available() else "cpu"
         return OnDevice(settings, Scheduler.of(setup_of(settings), device))
 
 

@@ -240,4 +240,3 @@ def _ops_until(script: Script, messages: int) -> tuple[Any, ...]:
         taken.append(op)
         messages -= op.kind != "tick"
     return tuple(taken)
-

@@ -104,7 +104,8 @@ def is_quiet(moment: Moment) -> bool:
     state, arrivals = moment.state, moment.given
     if any(state.waits) or len({arrival.group for arrival in arrivals}) < 3:
         return False
-    return state.counters[arrivals[0].group] > max(state.virtual_time, state.counters[state.last_left], 0)
+    first: int = arrivals[0].group
+    return state.counters[first] > max(state.virtual_time, state.counters[state.last_left], 0)
 
 
 def has_advanced(moment: Moment) -> bool:

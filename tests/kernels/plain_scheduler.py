@@ -116,8 +116,6 @@ class Twins:
         return list(zip(seen.waiting, entered.tokens, entered.blocks, strict=False))
 
 
-
-
 @define
 class Equal:
     """Tensors, and what the twins have: a plain copy of both has to be the same."""

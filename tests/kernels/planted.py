@@ -23,7 +23,9 @@ def planted(folder: Path, module: str, *changes: Change) -> ModuleType:
         assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in {name}"
         file.write_text(text.replace(old, new), encoding="utf-8")
     name = f"planted_{folder.name}"
-    spec = importlib.util.spec_from_file_location(name, package / "__init__.py", submodule_search_locations=[str(package)])
+    spec = importlib.util.spec_from_file_location(
+        name, package / "__init__.py", submodule_search_locations=[str(package)]
+    )
     assert spec is not None
     sys.modules[name] = importlib.util.module_from_spec(spec)
     return importlib.import_module(f"{name}.{module}")

@@ -97,7 +97,11 @@ def test_twin_is_the_stack_of_the_reference() -> None:
 
 FAULTS: dict[str, list[Change]] = {
     "the oldest victim first": [
-        ("allocate", "top = push(tables_ptr, width, rows_ptr, held_ptr, count - 1, -1,", "top = push(tables_ptr, width, rows_ptr, held_ptr, stay, 1,"),
+        (
+            "allocate",
+            "top = push(tables_ptr, width, rows_ptr, held_ptr, count - 1, -1,",
+            "top = push(tables_ptr, width, rows_ptr, held_ptr, stay, 1,",
+        ),
     ],
     "from the beginning of a victim's table": [
         (

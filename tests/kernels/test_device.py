@@ -20,7 +20,6 @@ from .moments import is_equal, moments
 from .states import DEVICE
 
 
-
 def setup_of(seats: int, *, shares: bool, tile: int) -> Setup:
     """Memory for two thirds of those who may run."""
     return Setup(
@@ -32,14 +31,20 @@ def setup_of(seats: int, *, shares: bool, tile: int) -> Setup:
 def arrivals_of(dice: Random, scheduler: Scheduler, first: int, count: int) -> list[Arrival]:
     jobs = scheduler.state.plain().jobs
     free = [place for place, job in enumerate(jobs) if not job.is_live]
+    setup = scheduler.setup
     return [
         Arrival(
-            place=place, arrival=1 + first + number, prompt_tokens=dice.randint(1, 12), output_tokens=dice.randint(1, 20),
-            group=dice.randrange(scheduler.setup.groups), key=0 if scheduler.setup.shares else dice.randrange(3), pick_cost=dice.randrange(9),
+            place=place,
+            arrival=1 + first + number,
+            prompt_tokens=dice.randint(1, 12),
+            output_tokens=dice.randint(1, 20),
+            group=dice.randrange(setup.groups),
+            key=0 if setup.shares else dice.randrange(3),
+            pick_cost=dice.randrange(9),
             output_cost=2,
         )
         for number, place in enumerate(free[:count])
-    ]  # fmt: skip
+    ]
 
 
 def run(setup: Setup, rounds: int, replays: int, replay_of: Callable[..., Callable[[], Any]]) -> list[Any]:
