@@ -50,6 +50,8 @@ LARGEST = 1 << 8
 """Of weights and prices: their products with lengths have to fit into what a round of picks sorts."""
 PLACES = 1_024
 """Requests that may live at once, and clients that may ever come."""
+INTERPRETED = {"places": 256, "share_tile": 16, "picks": 4}
+"""A sort of more takes seconds under the interpreter."""
 NEVER_NS = 1 << 62
 """After every deadline."""
 NEEDS_TRITON = (
@@ -98,8 +100,9 @@ class Maker:
 
         from ..kernels.scheduler import Scheduler
 
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        return OnDevice(settings, Scheduler.of(setup_of(settings), device))
+        if torch.cuda.is_available():
+            return OnDevice(settings, Scheduler.of(setup_of(settings), "cuda"))
+        return OnDevice(settings, Scheduler.of(setup_of(settings, **INTERPRETED), "cpu"))
 
 
 make = Maker()
