@@ -108,6 +108,16 @@ def is_quiet(moment: Moment) -> bool:
     return state.counters[first] > max(state.virtual_time, state.counters[state.last_left], 0)
 
 
+def has_left(moment: Moment) -> bool:
+    """Nobody waits, and who left last has had more service than the virtual time says, and than who comes."""
+    state = moment.state
+    if any(state.waits) or state.last_left < 0 or not moment.given:
+        return False
+    left: int = state.counters[state.last_left]
+    coming: int = state.counters[moment.given[0].group]
+    return left > max(state.virtual_time, coming)
+
+
 def has_advanced(moment: Moment) -> bool:
     """The least who wait have had more service than the virtual time says, and stand in the first tile of groups."""
     state = moment.state
@@ -137,7 +147,7 @@ def has_results(moment: Moment) -> bool:
 
 KINDS: dict[str, tuple[Callable[[Moment], bool], ...]] = {
     "submit": (has_a_line,),
-    "lift": (has_a_line, is_quiet, has_advanced),
+    "lift": (has_a_line, is_quiet, has_advanced, has_left),
     "cancel": (cancels(Status.WAITING), cancels(Status.RUNNING), cancels(Status.STOPPED, Status.AT_LENGTH)),
     "close_up": (has_a_line, has_a_long_line),
     "step": (has_room, has_victims),
