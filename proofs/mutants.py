@@ -15,6 +15,7 @@ from attrs import frozen
 from schedspec.spec.registry import Conjunct, Registry
 
 from .examples import shown
+from .history import Remembered
 from .obligations import Step, Verdict, decide, goals, touches
 from .smt import Finite
 from .theory import Theory
@@ -35,7 +36,7 @@ class Trial:
 
 def conjuncts(registry: Registry) -> list[Conjunct]:
     """Those that a mutant can lack."""
-    return [c for c in registry.conjuncts if c.event is not None]
+    return [c for c in registry.conjuncts if c.event is not None and not isinstance(c, Remembered)]
 
 
 def mutate(theory: Theory, dropped: Conjunct) -> Trial:

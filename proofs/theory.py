@@ -10,8 +10,10 @@ from attrs import frozen
 
 import schedspec.spec.rules  # noqa: F401  (importing them fills the registry)
 from schedspec.spec.registry import Registry
-from schedspec.spec.relation import RUNNING, WAITING, BlockId, Computed, Engine, Late, Spare, registry
-from schedspec.spec.terms import Bool, Term, card, forall, implies
+from schedspec.spec.relation import RUNNING, WAITING, Accept, BlockId, Computed, Engine, Late, Refuse, Spare
+from schedspec.spec.terms import Bool, Int, Term, card, forall, implies
+
+from .history import registry
 
 __all__ = ["ENGINE", "Theory"]
 
@@ -34,7 +36,7 @@ class Theory:
 
 
 def _parameters(s: Engine) -> tuple[Bool, ...]:
-    return (s.block_size >= 1, s.lookahead >= 0)
+    return (s.block_size >= 1, s.lookahead >= 0, s.token_budget >= 1)
 
 
 def _initial(s: Engine) -> tuple[Bool, ...]:
@@ -43,6 +45,13 @@ def _initial(s: Engine) -> tuple[Bool, ...]:
         forall(BlockId, lambda b: s.free.has(b) == ~s.aside.has(b)),
         card(s.free) + card(s.aside) == s.pool_blocks,
     )
+
+
+def _asked(s: Engine, e: Accept | Refuse) -> tuple[Bool, ...]:
+    """What a request takes when it is alone: the monitor divides, and rounds up (`vocabulary.blocks_alone`)."""
+    positions: Int = e.prompt + e.max_output - 1
+    room: Int = e.blocks_alone * s.block_size
+    return (positions <= room, room < positions + s.block_size)
 
 
 def _computed(s: Engine, e: Computed) -> tuple[Bool, ...]:
@@ -77,6 +86,8 @@ ENGINE = Theory(
     scope={"RequestId": 2, "BlockId": 3, "PrefixId": 2},
     in_scope=(_BEFORE.block_size == 2,),  # products of variables are hard, and no counter-example needs them
     events={
+        "Accept": _asked(_BEFORE, Accept("field")),
+        "Refuse": _asked(_BEFORE, Refuse("field")),
         "Computed": _computed(_BEFORE, Computed("field")),
         "Spare": _spare(_BEFORE, Spare("field")),
         "Late": _late(_BEFORE, Late("field")),
