@@ -49,7 +49,7 @@ kernels: .venv-kernels/stamp
 	.venv-kernels/bin/python -m pytest tests/kernels $(ARGS)
 
 proofs: .venv/dev.stamp
-	$(bin)/python -m schedspec.proofs $(ARGS)
+	$(bin)/schedspec prove --mutants $(ARGS)
 
 vtc: build/vtc
 

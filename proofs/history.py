@@ -14,12 +14,10 @@ from schedspec.spec.relation import (
     REFUSED,
     RUNNING,
     WAITING,
-    Accept,
     Admit,
     BeginStep,
     EndStep,
     Engine,
-    Give,
     Preempt,
     Refuse,
     RequestId,
@@ -55,6 +53,9 @@ class Watched(Engine):
     mark: Int
     acquired: Int
     vain: Int
+
+    # LIVE-2: entries of a request since its last admission
+    entries: Map[RequestId, Int]
 
     # ADMIT-1, ADMIT-2: what was turned away, and what for
     asked_prompt: Map[RequestId, Int]
@@ -220,6 +221,42 @@ def _freed_blocks_are_out_of_use(s: Watched) -> tuple[Bool, ...]:
     return (s.freed == s.mark + s.acquired - card(s.in_use), s.vain == 0)
 
 
+# --- LIVE-2: a rank that falls ---------------------------------------------------------------------------------
+
+
+@on("LIVE-2", on=Admit)
+def _begins(s: Watched, e: Admit, t: Watched) -> Bool:
+    return t.entries == s.entries.set(e.request, 0)
+
+
+@on("LIVE-2", on=Serve)
+def _goes_on(s: Watched, e: Serve, t: Watched) -> Bool:
+    return t.entries == s.entries.set(e.request, s.entries[e.request] + 1)
+
+
+@promise("LIVE-2")
+def _a_stay_is_no_longer_than_what_is_known(s: Watched) -> Bool:
+    """It has at most as many entries as there are tokens."""
+    return forall(RequestId, lambda r: implies(s.running.has(r), s.entries[r] <= s.issued[r]))
+
+
+@promise("LIVE-2", transition=True)
+def _what_is_left_falls_with_each_entry(s: Watched, t: Watched) -> tuple[Bool, ...]:
+    """What is left of a request that runs, prompt and declared output less what is issued, never grows, and falls with
+    each entry."""
+
+    def left(of: Watched, r: RequestId) -> Int:
+        return of.prompt[r] + of.output_limit[r] - of.issued[r]
+
+    def stays(r: RequestId) -> Bool:
+        return (s.phase[r] == RUNNING) & (t.phase[r] == RUNNING)
+
+    return (
+        forall(RequestId, lambda r: implies(stays(r), left(t, r) <= left(s, r))),
+        forall(RequestId, lambda r: implies(stays(r) & (s.entries[r] < t.entries[r]), left(t, r) < left(s, r))),
+    )
+
+
 # --- ADMIT-1, ADMIT-2 ------------------------------------------------------------------------------------------
 
 
@@ -252,9 +289,7 @@ def _turned_away(s: Watched, e: Refuse, t: Watched) -> tuple[Bool, ...]:
 
 
 def _refused_for(s: Watched, reason: int, broken: Callable[[RequestId], Bool]) -> Bool:
-    return forall(
-        RequestId, lambda r: implies((s.phase[r] == REFUSED) & (s.reason[r] == reason), broken(r))
-    )
+    return forall(RequestId, lambda r: implies((s.phase[r] == REFUSED) & (s.reason[r] == reason), broken(r)))
 
 
 @promise("ADMIT-1")

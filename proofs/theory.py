@@ -20,9 +20,16 @@ __all__ = ["ENGINE", "Theory"]
 
 @frozen
 class Theory:
-    """A registry, and what is assumed of its parameters, its initial state and its events."""
+    """A registry, and what is assumed of its parameters, its initial state and its events.
+
+    `bounds` and `parts`: which rules over traces are proved of an algorithm by a rule of it, and which in part.  What
+    the relation itself says is proved of its rules as they stand, save where it is a part.
+    """
 
     registry: Registry
+    name: str = "engine"
+    bounds: Mapping[str, tuple[str, ...]] = {}
+    parts: Mapping[str, tuple[str, ...]] = {}
     parameters: tuple[Term, ...] = ()
     initial: tuple[Term, ...] = ()
     chosen_initially: frozenset[str] = frozenset()  # variables that start as `initial` says, not at zero
@@ -80,6 +87,7 @@ _BEFORE = Engine("state")
 
 ENGINE = Theory(
     registry,
+    parts={"LIVE-2": ("LIVE-2",)},
     parameters=_parameters(_BEFORE),
     initial=_initial(_BEFORE),
     chosen_initially=frozenset({"free"}),

@@ -1,4 +1,4 @@
-"""The terms of sharing by counters and the ledgers of the monitor are two texts: generated runs give the same counters."""
+"""The terms of sharing by counters and the ledgers of the monitor are two texts: generated runs give the same."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -394,7 +394,7 @@ def test_the_terms_and_the_ledger_agree(kind: Callable[[int], Run]) -> None:
     assert sum(seen.values()) > 3000
 
 
-UNPROVED = [m.conjunct for m in manifest.read().mutants if m.expected != "refuted"]
+UNPROVED = [m.conjunct for m in manifest.read().mutants if m.theory == "counters" and m.expected != "refuted"]
 
 
 @pytest.mark.parametrize("conjunct", UNPROVED)
