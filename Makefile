@@ -50,7 +50,7 @@ kernels: .venv-kernels/stamp
 	.venv-kernels/bin/python -m pytest tests/kernels $(ARGS)
 
 proofs: .venv/dev.stamp
-	$(bin)/python -m schedspec.proofs $(ARGS)
+	$(bin)/schedspec prove --mutants $(ARGS)
 	$(if $(ARGS),,$(bin)/schedspec exhaust)
 
 exhaust: .venv/dev.stamp

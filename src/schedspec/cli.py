@@ -20,6 +20,7 @@ from attrs import evolve
 from . import __version__
 from .conformance import terminal
 from .conformance.files import file_name
+from .proofs.command import prove
 from .spec.vocabulary import Settings, SettingsWarning, Subject, SubjectFactory
 
 if TYPE_CHECKING:
@@ -39,6 +40,9 @@ def cli(ctx: click.Context, show_traceback: bool) -> None:
     """An executable specification of LLM request scheduling."""
     ctx.obj = show_traceback
     ctx.with_resource(_told_once())
+
+
+cli.add_command(prove)
 
 
 def main() -> None:
