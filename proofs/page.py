@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from schedspec.spec.catalogue import registry
 
+from .exhausted import exhausted_rules
 from .manifest import Manifest, Proof
 
 BEGIN, END = "<!-- rules: written by `python -m schedspec.proofs --write` -->", "<!-- end of rules -->"
@@ -24,9 +25,13 @@ def lines(found: Manifest) -> Iterator[str]:
         yield f"| {rule} | proved for all sizes, of every trace that keeps its guards | {_told(proof)} |"
     for rule in _ordered(set(bounds) - set(of_traces)):
         yield f"| {rule} | proved for all sizes, of the algorithm; traces are tested | {bounds[rule]} |"
-    for rule in _ordered(set(parts) - set(of_traces) - set(bounds)):
+    exhausted = exhausted_rules()
+    for rule in _ordered(set(exhausted) - set(of_traces) - set(bounds)):
+        part = f"; a part {parts[rule]}" if rule in parts else ""
+        yield f"| {rule} | exhausted in a bound | {exhausted[rule]}{part} |"
+    for rule in _ordered(set(parts) - set(of_traces) - set(bounds) - set(exhausted)):
         yield f"| {rule} | tested; a part is proved for all sizes, of the algorithm | {parts[rule]} |"
-    rest = _ordered(set(registry.rules) - set(of_traces) - set(bounds) - set(parts))
+    rest = _ordered(set(registry.rules) - set(of_traces) - set(bounds) - set(parts) - set(exhausted))
     yield ""
     yield f"Tested only, {len(rest)} rules: {', '.join(rest)}."
 
