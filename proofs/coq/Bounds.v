@@ -1,7 +1,7 @@
 (* The bounds.  U is the certificate of the run itself, and every bound has the credit of aging added to it. *)
 
 From Coq Require Import List ZArith Lia Bool.
-From FairSharing Require Import Model.
+From Schedspec Require Import Model.
 Import ListNotations.
 Open Scope Z_scope.
 

@@ -1,7 +1,7 @@
 (* How large U gets, by the test of admission: reservation for the whole lifetime, and peak occupancy. *)
 
 From Coq Require Import List ZArith Lia Bool.
-From FairSharing Require Import Model Bounds.
+From Schedspec Require Import Model Bounds.
 Import ListNotations.
 Open Scope Z_scope.
 

@@ -1,7 +1,7 @@
 (* What each side condition is for: a run without it that breaks the bound.  And runs that reach the bounds. *)
 
 From Coq Require Import List ZArith Lia Bool.
-From FairSharing Require Import Model Bounds Memory.
+From Schedspec Require Import Model Bounds Memory.
 Import ListNotations.
 Open Scope Z_scope.
 

@@ -4,7 +4,7 @@
    and that the bounds are reached. *)
 
 From Coq Require Import List ZArith Lia.
-From FairSharing Require Import Model Bounds Memory.
+From Schedspec Require Import Model Bounds Memory.
 Import ListNotations.
 Open Scope Z_scope.
 
