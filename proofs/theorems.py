@@ -18,7 +18,10 @@ from attrs import evolve, frozen
 from .manifest import Change, Theorem
 
 FOLDER = Path(__file__).with_name("coq")
-FILES = ("Model", "Bounds", "Memory", "Theorems", "Needed")
+LIBRARY = "Schedspec"
+SHARING = ("Model", "Bounds", "Memory", "Theorems", "Needed")
+SCANS = ("Loops", "Scans", "Prefixes", "Misfits", "Stacks", "Edges", "Merge", "Round", "Equal")
+FILES = (*SHARING, *SCANS, "Sets")
 MISSING = "coqc was not found (on Debian: apt-get install coq)"
 _CLOSED = "Closed under the global context"
 _TIMEOUT_S = 300
@@ -114,7 +117,7 @@ def check(folder: Path = FOLDER, files: Sequence[str] = FILES, *, mutate: bool =
 
 def _coqc(place: Path, file: str) -> tuple[bool, str]:
     """Whether it compiles, and what coqc says."""
-    command = ["coqc", "-q", "-R", ".", "FairSharing", f"{file}.v"]
+    command = ["coqc", "-q", "-R", ".", LIBRARY, f"{file}.v"]
     try:
         run = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired:
@@ -137,7 +140,7 @@ def _compile(place: Path, files: Sequence[str]) -> Compiled:
 
 def _rests_on(place: Path, compiled: Compiled, there: Sequence[Theorem]) -> dict[str, str]:
     """Theorem -> what Coq prints of its assumptions."""
-    lines = [f"From FairSharing Require {file}." for file in compiled.seconds]
+    lines = [f"From {LIBRARY} Require {file}." for file in compiled.seconds]
     for theorem in (theorem for theorem in there if theorem.file in compiled.seconds):
         lines += [
             f'Goal True. idtac "theorem {theorem.name}". Abort.',
