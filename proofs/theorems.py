@@ -25,7 +25,8 @@ FILES = (*SHARING, *SCANS, "Sets")
 MISSING = "coqc was not found (on Debian: apt-get install coq)"
 _CLOSED = "Closed under the global context"
 _TIMEOUT_S = 300
-_STATED = re.compile(r"^\(\* (\w+): ([A-Z0-9, -]+) \*\)\nTheorem (\w+) :(.*?)\.\nProof\.", re.MULTILINE | re.DOTALL)
+_STATED = re.compile(r"^\(\* (\w+): ([^*]+) \*\)\nTheorem (\w+) :(.*?)\.\nProof\.", re.MULTILINE | re.DOTALL)
+_RULE = re.compile(r"[A-Z]+-\d+")
 
 # What is changed, file, old, new.
 _CHANGES = (
@@ -87,12 +88,14 @@ class Found:
 def stated(folder: Path = FOLDER, files: Sequence[str] = FILES) -> Iterator[Theorem]:
     """The theorems as the sources have them; not that they are proved."""
     for file in files:
-        for role, rules, name, statement in _STATED.findall((folder / f"{file}.v").read_text(encoding="utf-8")):
+        for role, about, name, statement in _STATED.findall((folder / f"{file}.v").read_text(encoding="utf-8")):
+            topics = about.split(", ")
             yield Theorem(
                 name=name,
                 file=file,
                 role=role,
-                rules=tuple(rules.split(", ")),
+                rules=tuple(topic for topic in topics if _RULE.fullmatch(topic)),
+                about=tuple(topic for topic in topics if not _RULE.fullmatch(topic)),
                 statement=" ".join(statement.split()),
                 tools=("coq",),
                 expected="unknown",

@@ -21,10 +21,13 @@ Import ListNotations.
 Open Scope Z_scope.
 Set Printing Depth 1000000.
 Set Printing Width 1000000.
+{prelude}
 """
 
 
-def computed(folder: Path, files: Sequence[str], terms: Iterable[str], *changes: Change) -> list[object]:
+def computed(
+    folder: Path, files: Sequence[str], terms: Iterable[str], *changes: Change, prelude: str = ""
+) -> list[object]:
     """The value of each term: integers, truth values, lists, and tuples, which records are too."""
     for file in files:
         source = (theorems.FOLDER / f"{file}.v").read_text(encoding="utf-8")
@@ -33,7 +36,7 @@ def computed(folder: Path, files: Sequence[str], terms: Iterable[str], *changes:
                 assert source.count(old) == 1, f"{old!r} stands {source.count(old)} times in {file}.v"
                 source = source.replace(old, new)
         (folder / f"{file}.v").write_text(source, encoding="utf-8")
-    questions = [_HEAD.format(files=" ".join(files)), *(f"Compute {term}." for term in terms)]
+    questions = [_HEAD.format(files=" ".join(files), prelude=prelude), *(f"Compute {term}." for term in terms)]
     (folder / "Questions.v").write_text("\n".join(questions), encoding="utf-8")
     printed = ""
     for file in (*files, "Questions"):

@@ -9,11 +9,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from attrs import frozen
 from tests.unit.coq import Change, computed, listed, made, naturals, needs_coqc
-
-np = pytest.importorskip("numpy", reason="optimized/ needs numpy")
 
 from schedspec.optimized.blocks import Blocks, parts
 from schedspec.optimized.calendar import Calendar
