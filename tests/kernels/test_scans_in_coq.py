@@ -4,6 +4,7 @@ run through Coq and through Python."""
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -53,7 +54,7 @@ def victims(random: Random) -> Iterator[Case]:
 def admissions(random: Random) -> Iterator[Case]:
     count, running = random.randint(0, 8), random.randint(0, 2)
     chunk, tested, reserved = ([random.randint(0, 9) for _ in range(count)] for _ in range(3))
-    room = {"seats": random.randint(0, 8), "watermark": random.choice((0, 2)), "chunked": random.random() < 0.7}
+    room: dict[str, Any] = {"seats": random.randint(0, 8), "watermark": random.choice((0, 2)), "chunked": random.random() < 0.7}
     size, budget, blocks = random.choice((1, 2, 5)), random.randint(0, 40), random.randint(0, 15)
     entering = admit_fcfs_plain(
         chunk, tested, reserved, running=running, stay=running, budget=budget, blocks=blocks, block_size=size, **room
@@ -97,8 +98,8 @@ def numbers_of(
         places[row, : len(table)] = array(table)
     rows, others = [*range(count), 19], [*range(count, count + len(entering)), 18]
     allocate(
-        places, array(rows), array([*held, 0]), array([*needs, *[0] * (count - stay), 0]), array([count]), array([stay]),
-        array(others), array([*entering, 0]), array([len(entering)]), stack, heights, tile=SMALL_TILE,
+        places, array(rows), array([*held, 0]), array([*needs, *[0] * (count - stay), 0]), array([count]),
+        array([stay]), array(others), array([*entering, 0]), array([len(entering)]), stack, heights, tile=SMALL_TILE,
     )  # fmt: skip
     counts, number, found = [*needs, *entering], 0, []
     pushed = [*free, *(block for table in tables[stay:][::-1] for block in table[::-1])]
@@ -118,7 +119,7 @@ def rounds(random: Random) -> Iterator[Case]:
     count = sum(waits)
     charge, chunk, reserved = ([random.randint(0, 5) for _ in range(count)] for _ in range(3))
     tested = [random.choice((0, 0, 20)) for _ in range(count)]
-    room = {"seats": random.randint(0, 12), "watermark": random.choice((0, 2)), "chunked": random.random() < 0.7}
+    room: dict[str, Any] = {"seats": random.randint(0, 12), "watermark": random.choice((0, 2)), "chunked": random.random() < 0.7}
     size, budget, free, time = random.choice((1, 3)), random.randint(0, 40), random.randint(0, 30), random.randint(0, 9)
     queues = listed(
         made("Client", counter, f"{first}%nat", listed(charge[first : first + some]))

@@ -16,7 +16,7 @@ from schedspec.spec.vocabulary import Request
 CLIENTS = 3
 
 # The scheduler of the model by the settings of the ledger, and what is looked at after every event.
-MODEL = """Definition made (request input output product square credit : Z) (by_chunk : bool) (prices : list Z) : scheduler :=
+MODEL = """Definition made (request input output product square credit : Z) (by_chunk : bool) (prices : list Z) :=
   let price u := nth u prices 1 in
   Scheduler
     (Tariff (fun u => price u * request) (fun u n => price u * (input * n))

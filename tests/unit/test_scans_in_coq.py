@@ -217,7 +217,8 @@ def asking(number: int, prompt: int, client: str = "") -> Request:
 
 
 def admissions(random: Random) -> Iterator[Case]:
-    size, chunked, reserve = random.choice((1, 2, 4)), random.random() < 0.7, random.choice(("on_demand", "known"))
+    size, chunked = random.choice((1, 2, 4)), random.random() < 0.7
+    reserve: Any = random.choice(("on_demand", "known"))
     chunk = random.choice((0, 3)) if chunked else 0
     settings = Settings(
         blocks=40,
