@@ -54,7 +54,11 @@ def victims(random: Random) -> Iterator[Case]:
 def admissions(random: Random) -> Iterator[Case]:
     count, running = random.randint(0, 8), random.randint(0, 2)
     chunk, tested, reserved = ([random.randint(0, 9) for _ in range(count)] for _ in range(3))
-    room: dict[str, Any] = {"seats": random.randint(0, 8), "watermark": random.choice((0, 2)), "chunked": random.random() < 0.7}
+    room: dict[str, Any] = {
+        "seats": random.randint(0, 8),
+        "watermark": random.choice((0, 2)),
+        "chunked": random.random() < 0.7,
+    }
     size, budget, blocks = random.choice((1, 2, 5)), random.randint(0, 40), random.randint(0, 15)
     entering = admit_fcfs_plain(
         chunk, tested, reserved, running=running, stay=running, budget=budget, blocks=blocks, block_size=size, **room
@@ -119,7 +123,11 @@ def rounds(random: Random) -> Iterator[Case]:
     count = sum(waits)
     charge, chunk, reserved = ([random.randint(0, 5) for _ in range(count)] for _ in range(3))
     tested = [random.choice((0, 0, 20)) for _ in range(count)]
-    room: dict[str, Any] = {"seats": random.randint(0, 12), "watermark": random.choice((0, 2)), "chunked": random.random() < 0.7}
+    room: dict[str, Any] = {
+        "seats": random.randint(0, 12),
+        "watermark": random.choice((0, 2)),
+        "chunked": random.random() < 0.7,
+    }
     size, budget, free, time = random.choice((1, 3)), random.randint(0, 40), random.randint(0, 30), random.randint(0, 9)
     queues = listed(
         made("Client", counter, f"{first}%nat", listed(charge[first : first + some]))
