@@ -1,7 +1,7 @@
-(* The bounds.  U is the certificate of the run itself, and every bound has the credit of aging added to it. *)
+(* The bounds.  U is the certificate of the run itself, and every bound has the credit of aging added to it, and a quantum less 1. *)
 
 From Coq Require Import List ZArith Lia Bool.
-From FairSharing Require Import Model.
+From Schedspec Require Import Model.
 Import ListNotations.
 Open Scope Z_scope.
 
@@ -79,11 +79,14 @@ Definition well_formed (j : job) : Prop :=
   0 <= paid_prompt j <= prompt j /\ 0 <= outputs j <= paid_outputs j /\ paid_outputs j <= limit j
   /\ 0 <= predicted j <= limit j.
 
+Definition slack (S : scheduler) : Z := credit S + quantum S - 1.
+
 Record Inv (S : scheduler) (s : state) : Prop := {
   formed : forall j, In j (waiting s) \/ In j (running s) -> well_formed j;
   floor : forall j, In j (waiting s) -> virtual_time s <= counter s (owner j);
-  ceiling : forall u, counter s u + committed S u (running s) <= virtual_time s + certificate s + credit S;
+  ceiling : forall u, counter s u + committed S u (running s) <= virtual_time s + certificate s + slack S;
   commit : forall u, committed S u (running s) <= certificate s;
+  on_a_mark : mark S (virtual_time s) = virtual_time s;
   nobody_waits : waiting s = [] ->
     match last_left s with
     | Some l => virtual_time s <= counter s l
@@ -101,7 +104,31 @@ Proof. intros S events s t [before R] H. exists (before ++ events). eapply run_a
 
 Section Sound.
 Variable S : scheduler.
-Hypothesis sound_S : sound S.
+Variable Q : Z.
+Hypothesis sound_S : sound_in_quanta S Q.
+
+Lemma quantum_positive : 0 < quantum S.
+Proof. destruct sound_S as (_ & _ & -> & ? & _). lia. Qed.
+
+Lemma slack_nonneg : 0 <= slack S.
+Proof. destruct sound_S as (_ & ? & ? & ? & _). unfold slack. lia. Qed.
+
+Lemma mark_below : forall c, mark S c <= c < mark S c + quantum S.
+Proof.
+  intros c. pose proof quantum_positive. unfold mark. pose proof (Z.div_mod c (quantum S) ltac:(lia)).
+  pose proof (Z.mod_pos_bound c (quantum S) ltac:(lia)). lia.
+Qed.
+
+Lemma mark_grows : forall c d, c <= d -> mark S c <= mark S d.
+Proof.
+  intros c d L. pose proof quantum_positive. unfold mark. apply Z.mul_le_mono_nonneg_r; [lia|]. apply Z.div_le_mono; lia.
+Qed.
+
+Lemma mark_of_a_mark : forall c, mark S (mark S c) = mark S c.
+Proof. intros c. pose proof quantum_positive. unfold mark. rewrite Z.div_mul by lia. reflexivity. Qed.
+
+Lemma mark_of_the_larger : forall c d, mark S c = c -> mark S (Z.max c (mark S d)) = Z.max c (mark S d).
+Proof. intros c d E. destruct (Z.max_spec c (mark S d)) as [[_ ->]|[_ ->]]; auto using mark_of_a_mark. Qed.
 
 Lemma costs_sensible : sensible (costs S). Proof. apply sound_S. Qed.
 
@@ -148,29 +175,31 @@ Qed.
 
 Lemma Inv_initial : Inv S initial.
 Proof.
-  destruct sound_S as (_ & ? & _).
+  pose proof slack_nonneg.
   split; simpl; intros; try tauto; try lia.
 Qed.
 
-Lemma lift_above : forall s m, Inv S s -> lift S s = Some m -> virtual_time s <= m.
+Lemma lift_above : forall s m, Inv S s -> lift S s = Some m -> virtual_time s <= m /\ mark S m = m.
 Proof.
   intros s m I. unfold lift. destruct (least (counter s) (waiting s)) as [n|] eqn:E.
-  - intros H; inversion H; subst. eapply least_above; eauto. apply I.
+  - intros H; inversion H; subst. split; [|apply mark_of_a_mark].
+    rewrite <- (on_a_mark _ _ I). apply mark_grows. eapply least_above; eauto. apply I.
   - apply least_none in E. destruct (last_left s) eqn:L; [|discriminate].
     destruct (lifts_into_an_empty_queue S); [|discriminate].
-    intros H; inversion H; subst. pose proof (nobody_waits _ _ I E) as N. rewrite L in N. auto.
+    intros H; inversion H; subst. split; [|apply mark_of_a_mark].
+    rewrite <- (on_a_mark _ _ I). apply mark_grows. pose proof (nobody_waits _ _ I E) as N. rewrite L in N. auto.
 Qed.
 
 Lemma lift_below : forall s m, lift S s = Some m -> forall j, In j (waiting s) -> m <= counter s (owner j).
 Proof.
   intros s m. unfold lift. destruct (least (counter s) (waiting s)) as [n|] eqn:E.
-  - intros H; inversion H; subst. eapply least_below; eauto.
+  - intros H; inversion H; subst. intros j J. pose proof (least_below _ _ _ E j J). pose proof (mark_below n). lia.
   - apply least_none in E. rewrite E. simpl. tauto.
 Qed.
 
 Lemma no_lift : forall s u, Inv S s -> lift S s = None -> virtual_time s <= counter s u.
 Proof.
-  intros s u I. unfold lift. destruct sound_S as (_ & _ & _ & -> & _).
+  intros s u I. unfold lift. destruct sound_S as (_ & _ & _ & _ & _ & -> & _).
   destruct (least (counter s) (waiting s)) as [n|] eqn:E; [discriminate|].
   apply least_none in E. destruct (last_left s) eqn:L; [discriminate|].
   intros _. pose proof (nobody_waits _ _ I E) as N. rewrite L in N. auto.
@@ -178,16 +207,17 @@ Qed.
 
 Lemma Inv_enter : forall s j, Inv S s -> well_formed j -> Inv S (enter S true j s).
 Proof.
-  intros s j I F. destruct sound_S as (_ & Cr & _).
+  intros s j I F. pose proof slack_nonneg as Cr.
   unfold enter. simpl. destruct (waits (owner j) s) eqn:W; simpl.
   { apply waits_iff in W. destruct W as (k & K & Ek).
     split; simpl; intros; try discriminate.
     - destruct H as [[<-|H]|H]; auto; apply I; auto.
     - destruct H as [<-|H]; [rewrite <- Ek|]; apply I; auto.
     - apply I.
+    - apply I.
     - apply I. }
   destruct (lift S s) as [m|] eqn:L.
-  - pose proof (lift_above _ _ I L) as A. pose proof (lift_below _ _ L) as B.
+  - pose proof (lift_above _ _ I L) as [A Am]. pose proof (lift_below _ _ L) as B.
     split; simpl; intros; try discriminate.
     + destruct H as [[<-|H]|H]; auto; apply I; auto.
     + at_client (owner j0) (owner j); [lia|].
@@ -195,9 +225,11 @@ Proof.
     + pose proof (ceiling _ _ I u). pose proof (commit _ _ I u).
       at_client u (owner j); lia.
     + apply I.
+    + rewrite <- Am. apply mark_of_the_larger. apply I.
   - split; simpl; intros; try discriminate.
     + destruct H as [[<-|H]|H]; auto; apply I; auto.
     + destruct H as [<-|H]; [apply no_lift; auto|apply I; auto].
+    + apply I.
     + apply I.
     + apply I.
 Qed.
@@ -213,6 +245,7 @@ Proof.
   - apply I; auto.
   - pose proof (ceiling _ _ I u). specialize (C u). lia.
   - pose proof (commit _ _ I u). specialize (C u). lia.
+  - apply I.
   - apply I; auto.
 Qed.
 
@@ -230,6 +263,7 @@ Proof.
   - pose proof (floor _ _ I _ H). at_client (owner j0) (owner j); lia.
   - rewrite C. pose proof (ceiling _ _ I u). at_client u (owner j); lia.
   - rewrite C. pose proof (commit _ _ I u). destruct (Nat.eqb (owner j) u); lia.
+  - apply I.
   - pose proof (nobody_waits _ _ I H) as N. destruct (last_left s) as [l|].
     + at_client l (owner j); lia.
     + intros u. specialize (N u). at_client u (owner j); lia.
@@ -238,11 +272,12 @@ Qed.
 Lemma Inv_settled : forall s j, Inv S s -> well_formed j -> Inv S (settled S j s).
 Proof.
   intros s j I F. pose proof (refund_nonneg j F) as R.
-  unfold settled. destruct sound_S as (_ & _ & _ & _ & _ & ->).
+  unfold settled. destruct sound_S as (_ & _ & _ & _ & _ & _ & _ & ->).
   split; simpl; intros.
   - apply I; auto.
   - pose proof (floor _ _ I _ H). at_client (owner j0) (owner j); lia.
   - pose proof (ceiling _ _ I u). at_client u (owner j); lia.
+  - apply I.
   - apply I.
   - pose proof (nobody_waits _ _ I H) as N. destruct (last_left s) as [l|].
     + at_client l (owner j); lia.
@@ -258,15 +293,18 @@ Proof.
   - apply I; auto.
   - apply I.
   - apply I.
+  - apply I.
   - subst rest. unfold left_by; simpl. apply I; auto.
 Qed.
 
 Lemma in_turn_is : forall s j, in_turn S j s = true ->
-  exists m, least (counter s) (waiting s) = Some m /\ counter s (owner j) <= m + credit S.
+  exists m, least (counter s) (waiting s) = Some m /\ counter s (owner j) <= mark S m + slack S.
 Proof.
-  intros s j. unfold in_turn. destruct sound_S as (_ & _ & -> & _).
+  intros s j. unfold in_turn. destruct sound_S as (_ & _ & _ & _ & -> & _).
   destruct (least (counter s) (waiting s)) as [m|]; [|discriminate].
-  intros H. exists m. split; auto. apply Z.leb_le; auto.
+  intros H. exists m. split; auto. apply Z.leb_le in H. pose proof quantum_positive as P.
+  pose proof (mark_below (counter s (owner j) - credit S)) as B. unfold mark, slack in *.
+  pose proof (Z.mul_le_mono_nonneg_r _ _ (quantum S) ltac:(lia) H). lia.
 Qed.
 
 Lemma Inv_picked : forall s name j cached rest, Inv S s -> take name (waiting s) = Some (j, rest) ->
@@ -280,7 +318,9 @@ Proof.
   pose proof (paid_bills j (if by_chunk S then cached else prompt j) (predicted j) F) as Bk. fold k in Bk.
   pose proof (unpaid_nonneg k Fk) as Pk.
   pose proof (floor _ _ I j Hj) as Fj.
-  assert (Vm : virtual_time s <= m) by (eapply least_above; eauto; apply I).
+  assert (Vm : virtual_time s <= mark S m).
+  { rewrite <- (on_a_mark _ _ I). apply mark_grows. eapply least_above; eauto; apply I. }
+  pose proof (mark_below m) as Mm.
   pose proof (least_below _ _ _ L) as Lb. pose proof (Lb _ Hj) as Lj.
   assert (Ok : owner k = owner j) by reflexivity.
   unfold picked. fold k. rewrite L.
@@ -290,12 +330,13 @@ Proof.
   - pose proof (ceiling _ _ I u). pose proof (commit _ _ I u).
     cbn [committed]. rewrite !Ok. at_client u (owner j); lia.
   - pose proof (commit _ _ I u). cbn [committed]. rewrite !Ok. at_client u (owner j); lia.
+  - apply mark_of_the_larger. apply I.
   - subst rest. unfold left_by; simpl. rewrite set_same. lia.
 Qed.
 
 Lemma Inv_step : forall s e t, Inv S s -> step S s e = Some t -> Inv S t.
 Proof.
-  intros s e t I. pose proof sound_S as (_ & _ & _ & _ & Lv & _).
+  intros s e t I. pose proof sound_S as (_ & _ & _ & _ & _ & _ & Lv & _).
   destruct e; simpl.
   - destruct (_ && _) eqn:G; [|discriminate]. intros H; inversion H.
     apply Inv_enter; auto. rewrite !andb_true_iff, !Z.leb_le in G. unfold well_formed; simpl; lia.
@@ -308,7 +349,7 @@ Proof.
     eapply Inv_charged; eauto; try apply paid_bills; auto.
     apply paid_formed; auto. unfold well_formed in F; lia.
   - destruct (take name (running s)) as [[j rest]|] eqn:T; [|discriminate].
-    destruct (outputs j <? limit j) eqn:G; [|discriminate]. apply Z.ltb_lt in G.
+    destruct (_ && _) eqn:G; [|discriminate]. apply andb_true_iff in G. destruct G as [G _]. apply Z.ltb_lt in G.
     intros H; inversion H. destruct (take_in _ _ _ _ T) as [Hj _].
     pose proof (formed _ _ I j (or_intror Hj)) as F.
     eapply Inv_charged; eauto; [apply one_more_formed|apply one_more_bills]; auto.
@@ -371,7 +412,7 @@ Proof.
     intros H; inversion H. unfold picked; cbn [counter service running virtual_time certificate].
     destruct (take_in _ _ _ _ T) as [Hj _].
     assert (V : forall x, virtual_time s <=
-      match least (counter s) (waiting s) with Some m => Z.max (virtual_time s) m | None => virtual_time s end
+      match least (counter s) (waiting s) with Some m => Z.max (virtual_time s) (mark S m) | None => virtual_time s end
       /\ certificate s <= Z.max (certificate s) x) by (intros; destruct (least (counter s) (waiting s)); lia).
     split; [at_client u (owner j); lia|]. split; [at_client u (owner j); lia|].
     split; [|apply V]. destruct (Nat.eq_dec u (owner j)) as [->|N].
@@ -385,7 +426,7 @@ Proof.
     change (whole S (paid_up_to j upto 0)) with (whole S j).
     repeat split; try lia; [| |right]; at_client u (owner j); lia.
   - destruct (take name (running s)) as [[j rest]|] eqn:T; [|discriminate].
-    destruct (outputs j <? limit j); [|discriminate].
+    destruct (_ && _); [|discriminate].
     intros H; inversion H. unfold charged; cbn [counter service running virtual_time certificate].
     rewrite (take_committed _ u _ _ _ _ T). cbn [committed].
     change (owner (with_one_more j)) with (owner j). unfold unpaid.
@@ -396,13 +437,13 @@ Proof.
     pose proof (formed _ _ I j (or_intror Hj)) as F. pose proof (refund_nonneg j F) as R.
     pose proof (unpaid_nonneg j F) as P.
     rewrite (take_committed _ u _ _ _ _ T).
-    unfold settled. destruct sound_S as (_ & _ & _ & _ & _ & ->).
+    unfold settled. destruct sound_S as (_ & _ & _ & _ & _ & _ & _ & ->).
     cbn [with_running counter service running virtual_time certificate committed].
     repeat split; try lia; [| |right]; at_client u (owner j); lia.
   - destruct (take name (waiting s)) as [[j rest]|] eqn:T; [|discriminate].
     intros H; inversion H. destruct (take_in _ _ _ _ T) as [Hj _].
     pose proof (formed _ _ I j (or_introl Hj)) as F. pose proof (refund_nonneg j F) as R.
-    unfold settled. destruct sound_S as (_ & _ & _ & _ & _ & ->).
+    unfold settled. destruct sound_S as (_ & _ & _ & _ & _ & _ & _ & ->).
     cbn [with_waiting counter service running virtual_time certificate].
     repeat split; try lia; [| |right]; at_client u (owner j); lia.
   - destruct (take name (running s)) as [[j rest]|] eqn:T; [|discriminate].
@@ -461,7 +502,7 @@ Qed.
 (* --- the bounds ------------------------------------------------------------------------------------------------ *)
 
 Lemma gap : forall s f g, reachable S s ->
-  waits f s = true -> waits g s = true -> Z.abs (counter s f - counter s g) <= certificate s + credit S.
+  waits f s = true -> waits g s = true -> Z.abs (counter s f - counter s g) <= certificate s + slack S.
 Proof.
   intros s f g R F G. pose proof (Inv_reachable _ R) as I.
   apply waits_iff in F. apply waits_iff in G. destruct F as (i & Hi & <-), G as (j & Hj & <-).
@@ -473,7 +514,7 @@ Qed.
 Lemma difference : forall s events t f g,
   reachable S s -> run S s events = Some t ->
   throughout S (fun x => waits f x = true) s events -> throughout S (fun x => waits g x = true) s events ->
-  Z.abs (got f s t - got g s t) <= 2 * (certificate t + credit S).
+  Z.abs (got f s t - got g s t) <= 2 * (certificate t + slack S).
 Proof.
   intros s events t f g R H F G. pose proof (Inv_reachable _ R) as I.
   rewrite (who_waits_is_not_lifted _ _ _ _ I H F), (who_waits_is_not_lifted _ _ _ _ I H G).
@@ -486,11 +527,11 @@ Qed.
 
 Lemma lead : forall s events t f g,
   reachable S s -> run S s events = Some t -> throughout S (fun x => waits f x = true) s events ->
-  got g s t - got f s t <= 3 * (certificate t + credit S).
+  got g s t - got f s t <= 3 * (certificate t + slack S).
 Proof.
   intros s events t f g R H F. pose proof (Inv_reachable _ R) as I. pose proof (Inv_run _ _ _ I H) as J.
   rewrite (who_waits_is_not_lifted _ _ _ _ I H F).
-  destruct (throughout_last _ _ _ _ F H) as [_ Wt]. destruct sound_S as (_ & Cr & _).
+  destruct (throughout_last _ _ _ _ F H) as [_ Wt]. pose proof slack_nonneg as Cr.
   apply waits_iff in Wt. destruct Wt as (j & Hj & <-). pose proof (floor _ _ J _ Hj) as Ft.
   pose proof (ceiling _ _ I (owner j)) as Cs. pose proof (committed_nonneg_in s (owner j) I).
   pose proof (ceiling _ _ J g) as Ct. pose proof (committed_nonneg_in t g J).
@@ -502,11 +543,11 @@ Qed.
 Lemma before_a_newcomer : forall s events t f g,
   reachable S s -> run S s events = Some t -> throughout S (fun x => waits f x = true) s events ->
   counter s f <= virtual_time s -> got f s t <= 0 ->
-  got g s t <= 2 * (certificate t + credit S).
+  got g s t <= 2 * (certificate t + slack S).
 Proof.
   intros s events t f g R H F New None. pose proof (Inv_reachable _ R) as I. pose proof (Inv_run _ _ _ I H) as J.
   rewrite (who_waits_is_not_lifted _ _ _ _ I H F) in None.
-  destruct (throughout_last _ _ _ _ F H) as [_ Wt]. destruct sound_S as (_ & Cr & _).
+  destruct (throughout_last _ _ _ _ F H) as [_ Wt]. pose proof slack_nonneg as Cr.
   apply waits_iff in Wt. destruct Wt as (j & Hj & <-). pose proof (floor _ _ J _ Hj) as Ft.
   pose proof (ceiling _ _ J g) as Ct. pose proof (committed_nonneg_in t g J).
   pose proof (commit _ _ I g). pose proof (commit _ _ J g). destruct (time_passes _ _ _ I H).
@@ -516,7 +557,7 @@ Qed.
 Lemma flood : forall s events t f others,
   reachable S s -> run S s events = Some t -> throughout S (fun x => waits f x = true) s events ->
   counter s f <= virtual_time s -> got f s t <= 0 ->
-  all_got others s t <= Z.of_nat (length others) * (2 * (certificate t + credit S)).
+  all_got others s t <= Z.of_nat (length others) * (2 * (certificate t + slack S)).
 Proof.
   intros s events t f others R H F New None.
   induction others as [|g others IH]; cbn [all_got length]; [lia|].
@@ -526,7 +567,7 @@ Qed.
 Lemma aging : forall s name cached t,
   step S s (Pick name cached) = Some t ->
   exists j m, In j (waiting s) /\ id j = name /\ least (counter s) (waiting s) = Some m
-              /\ counter s (owner j) <= m + credit S.
+              /\ counter s (owner j) <= mark S m + slack S.
 Proof.
   intros s name cached t. simpl.
   destruct (take name (waiting s)) as [[j rest]|] eqn:T; [|discriminate].

@@ -1,7 +1,7 @@
 (* How large U gets, by the test of admission: reservation for the whole lifetime, and peak occupancy. *)
 
 From Coq Require Import List ZArith Lia Bool.
-From FairSharing Require Import Model Bounds.
+From Schedspec Require Import Model Bounds.
 Import ListNotations.
 Open Scope Z_scope.
 
@@ -46,6 +46,10 @@ Definition arrivals_within (longest_prompt longest_output : Z) (events : list ev
 Definition prompts_within (longest_prompt : Z) (events : list event) : Prop :=
   forall name u p most guess, In (Arrive name u p most guess) events -> p <= longest_prompt.
 
+(* Each asks for so many outputs at least. *)
+Definition asks_for_outputs (fewest : Z) (events : list event) : Prop :=
+  forall name u p most guess, In (Arrive name u p most guess) events -> fewest <= most.
+
 Lemma some_output_is_longest : forall L events, prompts_within L events -> exists O, arrivals_within L O events.
 Proof.
   induction events as [|e events IH]; intros P; [exists 0; intros ? ? ? ? ? []|].
@@ -67,9 +71,12 @@ Qed.
 
 Section Certificate.
 Variable S : scheduler.
-Variables longest_prompt longest_output bound : Z.
+Variables longest_prompt longest_output fewest bound : Z.
 
-Definition within (j : job) : Prop := well_formed j /\ prompt j <= longest_prompt /\ limit j <= longest_output.
+(* Outputs come after the prompt. *)
+Definition within (j : job) : Prop :=
+  well_formed j /\ prompt j <= longest_prompt /\ limit j <= longest_output /\ fewest <= limit j
+  /\ (0 < outputs j -> paid_prompt j = prompt j).
 
 (* Who runs has paid for its prompt, unless it is charged by the chunk. *)
 Definition prompt_is_paid (j : job) : Prop := by_chunk S = false -> paid_prompt j = prompt j.
@@ -91,60 +98,64 @@ Proof.
 Qed.
 
 Lemma step_within : forall s e t, Within s -> step S s e = Some t -> arrivals_within longest_prompt longest_output [e] ->
-  Within t.
+  fewest <= 0 \/ asks_for_outputs fewest [e] -> Within t.
 Proof.
   intros s e t W. destruct e; simpl.
-  - destruct (_ && _) eqn:G; [|discriminate]. intros H A; inversion H. apply enter_within; auto.
+  - destruct (_ && _) eqn:G; [|discriminate]. intros H A Fe; inversion H. apply enter_within; auto.
     destruct (A _ _ _ _ _ (or_introl eq_refl)). rewrite !andb_true_iff, !Z.leb_le in G.
+    assert (fewest <= max_outputs) by (destruct Fe as [Fe|Fe]; [lia|eapply Fe; left; reflexivity]).
     unfold within, well_formed; simpl; lia.
   - destruct (take name (waiting s)) as [[j rest]|] eqn:T; [|discriminate].
     destruct (in_turn S j s && admits S (running s) j) eqn:G; [|discriminate]. apply andb_true_iff in G.
-    intros H _; inversion H. destruct (take_in _ _ _ _ T) as [Hj Hr]. destruct W as [A B C].
+    intros H _ _; inversion H. destruct (take_in _ _ _ _ T) as [Hj Hr]. destruct W as [A B C].
     pose proof (bound_holds _ _ B (A _ Hj) (proj2 G)) as U. destruct (A _ Hj) as (F & L).
     split; cbn [picked waiting running certificate]; auto.
     + intros k [<-|K]; auto. split.
-      * split; auto. apply paid_formed; auto. apply F.
+      * split; [apply paid_formed; auto; apply F|]. unfold well_formed in F. simpl. lia.
       * unfold prompt_is_paid. intros Eq. rewrite Eq. simpl. destruct F. lia.
     + cbn [committed]. change (owner (paid_up_to j (if by_chunk S then cached else prompt j) (predicted j))) with (owner j).
       rewrite Nat.eqb_refl. unfold unpaid in *.
       change (whole S (paid_up_to j (if by_chunk S then cached else prompt j) (predicted j))) with (whole S j). lia.
   - destruct (take name (running s)) as [[j rest]|] eqn:T; [|discriminate].
-    intros H _; inversion H. destruct (take_in _ _ _ _ T) as [Hj Hr]. destruct W as [A B C].
+    intros H _ _; inversion H. destruct (take_in _ _ _ _ T) as [Hj Hr]. destruct W as [A B C].
     split; cbn [charged waiting running certificate]; auto.
     intros k [<-|K]; auto. destruct (B _ Hj) as ((F & L) & P). split.
-    + split; auto. apply paid_formed; auto. unfold well_formed in F; lia.
+    + split; [apply paid_formed; auto|]; unfold well_formed in F; simpl; lia.
     + intros Eq. specialize (P Eq). simpl. lia.
   - destruct (take name (running s)) as [[j rest]|] eqn:T; [|discriminate].
-    destruct (outputs j <? limit j) eqn:G; [|discriminate]. apply Z.ltb_lt in G.
-    intros H _; inversion H. destruct (take_in _ _ _ _ T) as [Hj Hr]. destruct W as [A B C].
+    destruct (_ && _) eqn:G; [|discriminate]. apply andb_true_iff in G. rewrite Z.ltb_lt, Z.leb_le in G.
+    intros H _ _; inversion H. destruct (take_in _ _ _ _ T) as [Hj Hr]. destruct W as [A B C].
     split; cbn [charged waiting running certificate]; auto.
     intros k [<-|K]; auto. destruct (B _ Hj) as ((F & L) & P). split; auto.
-    split; auto. apply one_more_formed; auto.
+    split; [apply one_more_formed; tauto|]. unfold well_formed in F. simpl. lia.
   - destruct (take name (running s)) as [[j rest]|] eqn:T; [|discriminate].
-    intros H _; inversion H. destruct (take_in _ _ _ _ T) as [Hj Hr]. destruct W as [A B C].
+    intros H _ _; inversion H. destruct (take_in _ _ _ _ T) as [Hj Hr]. destruct W as [A B C].
     split; cbn [settled with_running waiting running certificate]; auto.
   - destruct (take name (waiting s)) as [[j rest]|] eqn:T; [|discriminate].
-    intros H _; inversion H. destruct (take_in _ _ _ _ T) as [Hj Hr]. destruct W as [A B C].
+    intros H _ _; inversion H. destruct (take_in _ _ _ _ T) as [Hj Hr]. destruct W as [A B C].
     split; cbn [settled with_waiting waiting running certificate]; auto.
   - destruct (take name (running s)) as [[j rest]|] eqn:T; [|discriminate].
-    intros H _; inversion H. destruct (take_in _ _ _ _ T) as [Hj Hr]. destruct W as [A B C].
+    intros H _ _; inversion H. destruct (take_in _ _ _ _ T) as [Hj Hr]. destruct W as [A B C].
     apply enter_within; [|apply B; auto]. split; simpl; auto.
 Qed.
 
 Lemma run_within : forall events s t, Within s -> arrivals_within longest_prompt longest_output events ->
-  run S s events = Some t -> Within t.
+  fewest <= 0 \/ asks_for_outputs fewest events -> run S s events = Some t -> Within t.
 Proof.
-  induction events as [|e events IH]; simpl; intros s t W A H; [inversion H; subst; auto|].
+  induction events as [|e events IH]; simpl; intros s t W A Fe H; [inversion H; subst; auto|].
   destruct (step S s e) as [m|] eqn:E; [|discriminate].
   apply (IH m t); auto.
-  - eapply step_within; eauto. intros name u p most guess [->|[]]. eapply A. left. reflexivity.
+  - eapply step_within; eauto.
+    + intros name u p most guess [->|[]]. eapply A. left. reflexivity.
+    + destruct Fe as [Fe|Fe]; auto. right. intros name u p most guess [->|[]]. eapply Fe. left. reflexivity.
   - intros name u p most guess K. eapply A. right. eauto.
+  - destruct Fe as [Fe|Fe]; auto. right. intros name u p most guess K. eapply Fe. right. eauto.
 Qed.
 
 Lemma certificate_is_within : forall events s, arrivals_within longest_prompt longest_output events ->
-  run S initial events = Some s -> certificate s <= bound.
+  fewest <= 0 \/ asks_for_outputs fewest events -> run S initial events = Some s -> certificate s <= bound.
 Proof.
-  intros events s A H. apply (run_within events initial s); auto.
+  intros events s A Fe H. apply (run_within events initial s); auto.
   split; simpl; auto; tauto.
 Qed.
 End Certificate.
@@ -185,11 +196,11 @@ End Linear.
 Definition U_of_reservation (w_p w_q M L : Z) : Z := w_q * M + Z.max 0 (w_p - w_q) * L.
 
 Lemma unpaid_of_reserved : forall S L O w_p w_q u jobs, 0 <= w_p -> 0 <= w_q -> by_chunk S = false ->
-  (forall k, In k jobs -> within L O k /\ prompt_is_paid S k) -> unpaid_tokens w_p w_q u jobs <= w_q * reserved jobs.
+  (forall k, In k jobs -> within L O 0 k /\ prompt_is_paid S k) -> unpaid_tokens w_p w_q u jobs <= w_q * reserved jobs.
 Proof.
   induction jobs as [|j jobs IH]; cbn [unpaid_tokens reserved]; intros Wp Wq Ch A; [lia|].
   assert (unpaid_tokens w_p w_q u jobs <= w_q * reserved jobs) by (apply IH; auto; intros; apply A; right; auto).
-  destruct (A j (or_introl eq_refl)) as ((F & _ & _) & P). rewrite (P Ch).
+  destruct (A j (or_introl eq_refl)) as ((F & _) & P). rewrite (P Ch).
   unfold well_formed in F. unfold size. destruct (Nat.eqb (owner j) u); nia.
 Qed.
 
@@ -203,7 +214,7 @@ Proof.
   destruct (some_output_is_longest _ _ Within) as [O A].
   assert (0 <= most) by (specialize (Pr 0%nat); lia).
   assert (0 <= U_of_reservation w_p w_q M L) by (unfold U_of_reservation; nia).
-  apply (certificate_is_within S L O) with (events := events); auto; [nia|].
+  apply (certificate_is_within S L O 0) with (events := events); auto; [nia| |left; lia].
   intros running j R J Fits. rewrite Ad in Fits. unfold reserves in Fits. apply Z.leb_le in Fits.
   rewrite (committed_is S price w_p w_q Co), (unpaid_is S price w_p w_q Co), <- Z.mul_add_distr_l.
   apply (by_price price most Pr); auto.
@@ -222,13 +233,13 @@ Lemma U_is_that_of_the_paper : forall w_p w_q M L, 0 <= w_p <= w_q -> 0 <= L <= 
 Proof. intros. unfold U_of_reservation. nia. Qed.
 
 Lemma unpaid_of_reserved_by_chunk : forall S L O w_p w_q u jobs, 0 <= w_p -> 0 <= w_q ->
-  (forall k, In k jobs -> within L O k /\ prompt_is_paid S k) ->
+  (forall k, In k jobs -> within L O 0 k /\ prompt_is_paid S k) ->
   unpaid_tokens w_p w_q u jobs <= Z.max w_p w_q * reserved jobs.
 Proof.
   induction jobs as [|j jobs IH]; cbn [unpaid_tokens reserved]; intros Wp Wq A; [lia|].
   assert (unpaid_tokens w_p w_q u jobs <= Z.max w_p w_q * reserved jobs)
     by (apply IH; auto; intros; apply A; right; auto).
-  destruct (A j (or_introl eq_refl)) as ((F & _ & _) & _). unfold well_formed in F. unfold size.
+  destruct (A j (or_introl eq_refl)) as ((F & _) & _). unfold well_formed in F. unfold size.
   assert (w_p * (prompt j - paid_prompt j) <= Z.max w_p w_q * prompt j) by nia.
   assert (w_q * (limit j - paid_outputs j) <= Z.max w_p w_q * limit j) by nia.
   destruct (Nat.eqb (owner j) u); nia.
@@ -243,7 +254,7 @@ Proof.
   intros S price most w_p w_q M events s Co Pr Wp Wq HM Ad H.
   destruct (some_prompt_is_longest events) as [L Within]. destruct (some_output_is_longest _ _ Within) as [O A].
   assert (0 <= most) by (specialize (Pr 0%nat); lia).
-  apply (certificate_is_within S L O) with (events := events); auto; [nia|].
+  apply (certificate_is_within S L O 0) with (events := events); auto; [nia| |left; lia].
   intros running j R J Fits. rewrite Ad in Fits. unfold reserves in Fits. apply Z.leb_le in Fits.
   rewrite (committed_is S price w_p w_q Co), (unpaid_is S price w_p w_q Co), <- Z.mul_add_distr_l.
   apply (by_price price most Pr); [nia|].
@@ -308,11 +319,11 @@ Proof.
 Qed.
 
 Lemma unpaid_of_remaining : forall S L O w_p w_q u jobs, 0 <= w_p -> 0 <= w_q -> by_chunk S = false ->
-  (forall k, In k jobs -> within L O k /\ prompt_is_paid S k) -> unpaid_tokens w_p w_q u jobs <= w_q * all_remaining jobs.
+  (forall k, In k jobs -> within L O 0 k /\ prompt_is_paid S k) -> unpaid_tokens w_p w_q u jobs <= w_q * all_remaining jobs.
 Proof.
   induction jobs as [|j jobs IH]; cbn [unpaid_tokens all_remaining]; intros Wp Wq Ch A; [lia|].
   assert (unpaid_tokens w_p w_q u jobs <= w_q * all_remaining jobs) by (apply IH; auto; intros; apply A; right; auto).
-  destruct (A j (or_introl eq_refl)) as ((F & _ & _) & P). rewrite (P Ch).
+  destruct (A j (or_introl eq_refl)) as ((F & _) & P). rewrite (P Ch).
   unfold well_formed in F. unfold remaining. destruct (Nat.eqb (owner j) u); nia.
 Qed.
 
@@ -328,13 +339,13 @@ Proof.
   { induction n as [|n IH]; cbn [harmonic]; [lia|].
     pose proof (Z.div_pos M (Z.of_nat (Datatypes.S n)) HM ltac:(lia)). lia. }
   specialize (Pos longest).
-  apply (certificate_is_within S L (Z.of_nat longest)) with (events := events); auto; [nia|].
+  apply (certificate_is_within S L (Z.of_nat longest) 0) with (events := events); auto; [nia| |left; lia].
   intros running j R J Fits. rewrite Ad in Fits. unfold peak_fits in Fits.
   apply andb_true_iff in Fits. destruct Fits as [Seats Fits]. apply Z.leb_le in Seats.
   rewrite (committed_is S price w_p w_q Co), (unpaid_is S price w_p w_q Co), <- Z.mul_add_distr_l.
   apply (by_price price most Pr); [nia|].
   pose proof (unpaid_of_remaining S L _ w_p w_q (owner j) running Wp Wq Ch R) as X.
-  assert (Fs : forall k, In k (j :: running) -> within L (Z.of_nat longest) k)
+  assert (Fs : forall k, In k (j :: running) -> within L (Z.of_nat longest) 0 k)
     by (intros k [<-|K]; auto; apply R; auto).
   assert (Left : all_remaining (j :: running) <= harmonic M seats longest).
   { rewrite (remaining_is_alive longest).
@@ -345,4 +356,70 @@ Proof.
   assert (w_p * (prompt j - paid_prompt j) <= w_p * L) by nia.
   assert (w_q * (limit j - paid_outputs j) <= w_q * (limit j - outputs j)) by nia.
   nia.
+Qed.
+
+(* Prompts charged by the chunk: who has not paid for its prompt has no output yet, so that the prompt is held in the next
+   step, and all that are held fit. *)
+Fixpoint unpaid_prompts (jobs : list job) : Z :=
+  match jobs with [] => 0 | j :: rest => prompt j - paid_prompt j + unpaid_prompts rest end.
+
+Lemma unpaid_by_chunk : forall L O w_p w_q u jobs, 0 <= w_p -> 0 <= w_q -> (forall k, In k jobs -> within L O 1 k) ->
+  unpaid_tokens w_p w_q u jobs <= w_p * unpaid_prompts jobs + w_q * all_remaining jobs.
+Proof.
+  induction jobs as [|j jobs IH]; cbn [unpaid_tokens unpaid_prompts all_remaining]; intros Wp Wq A; [lia|].
+  assert (unpaid_tokens w_p w_q u jobs <= w_p * unpaid_prompts jobs + w_q * all_remaining jobs)
+    by (apply IH; auto; intros; apply A; right; auto).
+  destruct (A j (or_introl eq_refl)) as (F & _). unfold well_formed in F. unfold remaining.
+  assert (0 <= w_p * (prompt j - paid_prompt j)) by nia.
+  assert (0 <= w_q * (limit j - outputs j)) by nia.
+  assert (w_q * (limit j - paid_outputs j) <= w_q * (limit j - outputs j)) by nia.
+  destruct (Nat.eqb (owner j) u); lia.
+Qed.
+
+Lemma unpaid_prompts_are_held : forall L O jobs, (forall k, In k jobs -> within L O 1 k) ->
+  unpaid_prompts jobs <= occupancy 1 jobs.
+Proof.
+  induction jobs as [|j jobs IH]; intros A; cbn [unpaid_prompts occupancy]; [lia|].
+  assert (unpaid_prompts jobs <= occupancy 1 jobs) by (apply IH; intros; apply A; right; auto).
+  destruct (A j (or_introl eq_refl)) as (F & _ & _ & Fe & P). unfold well_formed in F. unfold remaining.
+  destruct (Z.leb_spec 1 (limit j - outputs j)); [lia|]. rewrite P by lia. lia.
+Qed.
+
+Lemma at_the_next_step : forall n ok, (1 <= n)%nat -> at_each_step n ok = true -> ok 1 = true.
+Proof.
+  induction n as [|n IH]; intros ok L A; [lia|]. cbn [at_each_step] in A. apply andb_true_iff in A.
+  destruct n as [|n]; [apply A|]. apply IH; [lia|apply A].
+Qed.
+
+Lemma U_of_peak_occupancy_by_chunk : forall S price most w_p w_q M L seats longest events s,
+  costs S = linear price w_p w_q -> (forall u, 0 <= price u <= most) -> 0 <= w_p -> 0 <= w_q ->
+  0 <= M -> 0 <= seats -> admits S = peak_fits M seats longest ->
+  arrivals_within L (Z.of_nat longest) events -> asks_for_outputs 1 events -> run S initial events = Some s ->
+  certificate s <= most * (w_p * M + w_q * harmonic M seats longest).
+Proof.
+  intros S price most w_p w_q M L seats longest events s Co Pr Wp Wq HM HK Ad A Fe H.
+  assert (0 <= most) by (specialize (Pr 0%nat); lia).
+  assert (Pos : forall n, 0 <= harmonic M seats n).
+  { induction n as [|n IH]; cbn [harmonic]; [lia|].
+    pose proof (Z.div_pos M (Z.of_nat (Datatypes.S n)) HM ltac:(lia)). lia. }
+  specialize (Pos longest).
+  apply (certificate_is_within S L (Z.of_nat longest) 1) with (events := events); auto; [nia|].
+  intros running j R J Fits. rewrite Ad in Fits. unfold peak_fits in Fits.
+  apply andb_true_iff in Fits. destruct Fits as [Seats Fits]. apply Z.leb_le in Seats.
+  rewrite (committed_is S price w_p w_q Co), (unpaid_is S price w_p w_q Co), <- Z.mul_add_distr_l.
+  apply (by_price price most Pr); [nia|].
+  assert (Fs : forall k, In k (j :: running) -> within L (Z.of_nat longest) 1 k)
+    by (intros k [<-|K]; auto; apply R; auto).
+  assert (Left : all_remaining (j :: running) <= harmonic M seats longest).
+  { rewrite (remaining_is_alive longest).
+    - apply alive_is_harmonic; auto. intros k K. apply Fs; auto.
+    - intros k K. destruct (Fs k K) as (F & _ & O & _). unfold well_formed in F. unfold remaining. lia. }
+  assert (Held : unpaid_prompts (j :: running) <= M).
+  { pose proof (unpaid_prompts_are_held _ _ _ Fs). destruct J as (_ & _ & O & F1 & _).
+    pose proof (at_the_next_step longest _ ltac:(lia) Fits) as N. cbn beta in N. apply Z.leb_le in N. lia. }
+  pose proof (unpaid_by_chunk L _ w_p w_q (owner j) (j :: running) Wp Wq Fs) as X.
+  cbn [unpaid_tokens] in X. rewrite Nat.eqb_refl in X.
+  assert (w_p * unpaid_prompts (j :: running) <= w_p * M) by nia.
+  assert (w_q * all_remaining (j :: running) <= w_q * harmonic M seats longest) by nia.
+  lia.
 Qed.

@@ -1,4 +1,5 @@
-(* Virtual Token Counter (Sheng et al., OSDI 2024, Algorithm 2) over lists of requests, as `spec/ledger.py` keeps it.
+(* Virtual Token Counter (Sheng et al., OSDI 2024, Algorithm 2) over lists of requests, as `spec/ledger.py` keeps it; with
+   a quantum above 1, deficit round robin, as the reference's `Drr` and `Dlpm` keep it.
 
    The memory is not modelled: `admits` is any test at all, so what is proved without a word about it holds for every
    memory policy.  Four switches leave out, one by one, what the theorems need; `Needed.v` shows what happens then. *)
@@ -18,6 +19,7 @@ Record tariff := Tariff { entry : nat -> Z; input : nat -> Z -> Z; output : nat 
 Record scheduler := Scheduler {
   costs : tariff;
   credit : Z;                           (* how far above the least counter aging may pick *)
+  quantum : Z;                          (* counters are compared in quanta; in those of 1 they are compared themselves *)
   by_chunk : bool;                      (* a prompt is charged where it is computed, not whole at the pick *)
   admits : list job -> job -> bool;     (* what runs, and who is to join it *)
   stops_at_the_head : bool;
@@ -90,11 +92,14 @@ Definition with_one_more (j : job) : job :=
 Definition without_refund (j : job) : job :=
   Job (id j) (owner j) (prompt j) (limit j) (predicted j) (entered j) (paid_prompt j) (outputs j) (outputs j).
 
-(* To whom a client that comes back is lifted: the least that waits, or who left last. *)
+(* Where the round of a counter begins. *)
+Definition mark (c : Z) : Z := c / quantum S * quantum S.
+
+(* To whom a client that comes back is lifted: the least that waits, or who left last; to the begin of its round. *)
 Definition lift (s : state) : option Z :=
   match least (counter s) (waiting s), last_left s with
-  | Some m, _ => Some m
-  | None, Some l => if lifts_into_an_empty_queue S then Some (counter s l) else None
+  | Some m, _ => Some (mark m)
+  | None, Some l => if lifts_into_an_empty_queue S then Some (mark (counter s l)) else None
   | None, None => None
   end.
 
@@ -125,13 +130,13 @@ Definition settled (j : job) (s : state) : state :=
 
 Definition in_turn (j : job) (s : state) : bool :=
   let who := if stops_at_the_head S then waiting s else filter (admits S (running s)) (waiting s) in
-  match least (counter s) who with Some m => counter s (owner j) <=? m + credit S | None => false end.
+  match least (counter s) who with Some m => (counter s (owner j) - credit S) / quantum S <=? m / quantum S | None => false end.
 
 Definition picked (j : job) (cached : Z) (rest : list job) (s : state) : state :=
   let u := owner j in
   let k := paid_up_to j (if by_chunk S then cached else prompt j) (predicted j) in
   let amount := billed k - billed j in
-  let v := match least (counter s) (waiting s) with Some m => Z.max (virtual_time s) m | None => virtual_time s end in
+  let v := match least (counter s) (waiting s) with Some m => Z.max (virtual_time s) (mark m) | None => virtual_time s end in
   State (set (counter s) u (counter s u + amount)) (set (service s) u (service s u + amount))
         rest (k :: running s) (left_by u rest s) v
         (Z.max (certificate s) (amount + committed u (k :: running s))).
@@ -161,7 +166,9 @@ Definition step (s : state) (e : event) : option state :=
       end
   | Serve name =>
       match take name (running s) with
-      | Some (j, rest) => if outputs j <? limit j then Some (charged j (with_one_more j) rest s) else None
+      | Some (j, rest) =>
+          if (outputs j <? limit j) && (prompt j <=? paid_prompt j)
+          then Some (charged j (with_one_more j) rest s) else None
       | None => None
       end
   | Finish name =>
@@ -210,12 +217,15 @@ Definition never_falls (f : Z -> Z) : Prop := forall a b, 0 <= a <= b -> f a <= 
 Definition sensible (T : tariff) : Prop :=
   (forall u, 0 <= entry T u) /\ (forall u, never_falls (input T u)) /\ (forall u p, never_falls (output T u p)).
 
-Definition switched (S : scheduler) (at_the_head into_an_empty_queue victims floored : bool) : Prop :=
-  sensible (costs S) /\ 0 <= credit S /\ stops_at_the_head S = at_the_head
+Definition equipped (S : scheduler) (Q : Z) (at_the_head into_an_empty_queue victims floored : bool) : Prop :=
+  sensible (costs S) /\ 0 <= credit S /\ quantum S = Q /\ 1 <= Q /\ stops_at_the_head S = at_the_head
   /\ lifts_into_an_empty_queue S = into_an_empty_queue /\ lifts_victims S = victims /\ floors_refunds S = floored.
 
-(* Algorithm 2 with all that the theorems ask of it. *)
+Definition switched (S : scheduler) : bool -> bool -> bool -> bool -> Prop := equipped S 1.
+
+(* Algorithm 2 with all that the theorems ask of it; and deficit round robin with quanta of Q. *)
 Definition sound (S : scheduler) : Prop := switched S true true true true.
+Definition sound_in_quanta (S : scheduler) (Q : Z) : Prop := equipped S Q true true true true.
 
 (* w_p and w_q, times the client's price. *)
 Definition linear (price : nat -> Z) (w_p w_q : Z) : tariff :=

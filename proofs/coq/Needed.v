@@ -1,7 +1,7 @@
 (* What each side condition is for: a run without it that breaks the bound.  And runs that reach the bounds. *)
 
 From Coq Require Import List ZArith Lia Bool.
-From FairSharing Require Import Model Bounds Memory.
+From Schedspec Require Import Model Bounds Memory.
 Import ListNotations.
 Open Scope Z_scope.
 
@@ -28,9 +28,10 @@ Fixpoint turns (n : nat) : list event := match n with O => [] | Datatypes.S m =>
 
 (* Compute a run from a state of which only parts are known. *)
 Ltac compute_run :=
-  lazy -[Z.le Z.lt Z.leb Z.ltb Z.max Z.min Z.add Z.sub Z.mul Z.of_nat Z.opp Z.abs Z.compare Nat.eqb].
+  lazy -[Z.le Z.lt Z.leb Z.ltb Z.max Z.min Z.add Z.sub Z.mul Z.div Z.of_nat Z.opp Z.abs Z.compare Nat.eqb];
+  rewrite ?Z.div_1_r, ?Z.mul_1_r.
 Ltac compute_run_in H :=
-  lazy -[Z.le Z.lt Z.leb Z.ltb Z.max Z.min Z.add Z.sub Z.mul Z.of_nat Z.opp Z.abs Z.compare Nat.eqb] in H.
+  lazy -[Z.le Z.lt Z.leb Z.ltb Z.max Z.min Z.add Z.sub Z.mul Z.div Z.of_nat Z.opp Z.abs Z.compare Nat.eqb] in H.
 Ltac decide_comparisons :=
   compute_run;
   repeat (match goal with
@@ -46,7 +47,7 @@ Ltac facts := decide_comparisons; repeat split; auto; lia.
 
 (* --- the lift into an empty queue ------------------------------------------------------------------------------------ *)
 
-Definition no_lift_when_empty : scheduler := Scheduler one_and_two 0 false anything_fits true false true true.
+Definition no_lift_when_empty : scheduler := Scheduler one_and_two 0 1 false anything_fits true false true true.
 
 Lemma alone : forall n, exists s, run no_lift_when_empty initial (turns n) = Some s
   /\ waiting s = [] /\ running s = [] /\ counter s 0%nat = Z.of_nat n /\ counter s 1%nat = 0 /\ certificate s <= 1.
@@ -73,7 +74,7 @@ Qed.
 
 (* --- the lift of victims ---------------------------------------------------------------------------------------------- *)
 
-Definition no_lift_of_victims : scheduler := Scheduler one_and_two 0 false anything_fits true true false true.
+Definition no_lift_of_victims : scheduler := Scheduler one_and_two 0 1 false anything_fits true true false true.
 
 Definition long_runner : job := Job 1 1 1 1 0 true 1 0 0.
 
@@ -104,7 +105,7 @@ Qed.
 
 (* --- stopping at the head --------------------------------------------------------------------------------------------- *)
 
-Definition goes_on_past_the_head : scheduler := Scheduler one_and_two 0 false (reserves 4) false true true true.
+Definition goes_on_past_the_head : scheduler := Scheduler one_and_two 0 1 false (reserves 4) false true true true.
 
 Definition memory_is_held : list event := [Arrive 2 2 1 2 0; Pick 2 0; Arrive 1 1 1 1 0; Arrive 0 0 1 0 0; Pick 0 0; Finish 0].
 
@@ -133,7 +134,7 @@ Qed.
 
 (* --- refunds and the virtual time ------------------------------------------------------------------------------------- *)
 
-Definition refunds_without_a_floor : scheduler := Scheduler one_and_two 0 false anything_fits true true true false.
+Definition refunds_without_a_floor : scheduler := Scheduler one_and_two 0 1 false anything_fits true true true false.
 
 (* Client 1 always has a request that waits; each is predicted to have an output. *)
 Definition predicted_picks (n : nat) : list event := [Arrive (3 + n) 1 1 1 1; Pick (2 + n) 0].
@@ -211,7 +212,7 @@ Theorem where_a_prompt_token_is_dearer_the_constant_of_the_paper_is_too_small :
     /\ 2 * Z.max (w_p * L) (w_q * M) < got 0 s t - got 1 s t
     /\ got 0 s t - got 1 s t = 2 * U_of_reservation w_p w_q M L.
 Proof.
-  exists (Scheduler (linear (fun _ => 1) 2 1) 0 false (reserves 2) true true true true), 2, 1, 2, 1,
+  exists (Scheduler (linear (fun _ => 1) 2 1) 0 1 false (reserves 2) true true true true), 2, 1, 2, 1,
     [Arrive 0 0 1 1 0; Arrive 1 0 1 1 0; Arrive 2 0 1 1 0; Arrive 10 1 1 1 0; Arrive 11 1 1 1 0;
      Pick 10 0; Serve 10; Finish 10],
     [Pick 0 0; Serve 0; Finish 0; Pick 1 0; Serve 1; Finish 1].
@@ -230,7 +231,7 @@ Theorem with_peak_occupancy_the_constant_of_the_paper_is_too_small :
     /\ throughout S (fun x => waits 0 x = true) s events /\ throughout S (fun x => waits 1 x = true) s events
     /\ 2 * Z.max (1 * L) (2 * M) < got 0 s t - got 1 s t.
 Proof.
-  exists (Scheduler one_and_two 0 false (peak_fits 6 3 5) true true true true), 6, 1, 3, 5%nat,
+  exists (Scheduler one_and_two 0 1 false (peak_fits 6 3 5) true true true true), 6, 1, 3, 5%nat,
     [Arrive 10 1 1 5 0; Arrive 11 1 1 5 0; Arrive 0 0 1 4 0; Arrive 1 0 1 5 0; Arrive 2 0 1 2 0; Arrive 3 0 1 1 0;
      Arrive 4 0 1 1 0; Pick 10 0; Serve 10; Serve 10; Serve 10; Serve 10; Serve 10; Finish 10],
     [Pick 0 0; Serve 0; Serve 0; Serve 0; Serve 0; Finish 0; Pick 1 0; Pick 2 0; Pick 3 0;
@@ -241,8 +242,8 @@ Qed.
 
 (* --- the bounds are reached --------------------------------------------------------------------------------------------- *)
 
-Definition fair : scheduler := Scheduler one_and_two 0 false anything_fits true true true true.
-Definition fair_by_chunk : scheduler := Scheduler one_and_two 0 true anything_fits true true true true.
+Definition fair : scheduler := Scheduler one_and_two 0 1 false anything_fits true true true true.
+Definition fair_by_chunk : scheduler := Scheduler one_and_two 0 1 true anything_fits true true true true.
 
 (* reached: FAIR-7 *)
 Theorem a_gap_of_U_is_reached : exists S s, sound S /\ reachable S s /\ waits 0 s = true /\ waits 1 s = true
