@@ -49,7 +49,8 @@ class Shares(State):
 
 
 class Return(Event):
-    """A member has a waiting request; that none waited before is not asked.  `mark`: the round of who is least, or left last."""
+    """A member has a waiting request; that none waited before is not asked.  `mark`: the round of who is least, or left
+    last."""
 
     member: Member
     mark: Int
