@@ -14,7 +14,7 @@ help:
 	@echo 'make check    hold the reference to the specification (installs the base and the suite only)'
 	@echo 'make test     run the tests'
 	@echo 'make lint     check style, types and who imports whom'
-	@echo 'make proofs   run the proofs, and the search in small scopes'
+	@echo 'make proofs   run the proofs, and the search in small scopes; ARGS=--mutants: of each guard and effect, what pins it'
 	@echo 'make exhaust  that search alone; ARGS=--deep takes minutes'
 	@echo 'make bench    measure speeds, beside vLLM where `make vllm` has been'
 	@echo 'make kernels  install torch and triton beside the suite, into .venv-kernels (2 GB), and test the kernels'
@@ -50,7 +50,7 @@ kernels: .venv-kernels/stamp
 	.venv-kernels/bin/python -m pytest tests/kernels $(ARGS)
 
 proofs: .venv/dev.stamp
-	$(bin)/schedspec prove --mutants $(ARGS)
+	$(bin)/schedspec prove $(ARGS)
 	$(if $(ARGS),,$(bin)/schedspec exhaust)
 
 exhaust: .venv/dev.stamp

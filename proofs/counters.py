@@ -49,7 +49,8 @@ class Shares(State):
 
 
 class Return(Event):
-    """A member of whom nothing waited has a waiting request.  `mark`: the round of who is least, or left last."""
+    """A member has a waiting request; that none waited before is not asked.  `mark`: the round of who is least, or left
+    last."""
 
     member: Member
     mark: Int
@@ -200,7 +201,6 @@ def who_comes_back_is_lifted(s: Shares, e: Return, t: Shares) -> tuple[Bool, ...
     virtual_time = _larger(s.virtual_time, e.mark)
     lifted = _larger(s.counter[e.member], virtual_time - s.burst[e.member])
     return (
-        ~s.waiting.has(e.member),
         t.virtual_time == virtual_time,
         t.counter == s.counter.set(e.member, lifted),
         t.waiting == s.waiting.add(e.member),

@@ -89,10 +89,12 @@ class Terms:
         """From time to time it is looked at how two members fare."""
         self.began = (self.service[NAMES[0]], self.service[NAMES[1]])
         self.fire("Open")
+        self.same("open", self.world.open, True)
 
     def counts_turns(self) -> None:
         self.turns = 0
         self.fire("Wait")
+        self.same("patient", self.world.patient, True)
 
     def same(self, what: str, ours: Any, theirs: Any) -> None:
         if ours != theirs:
