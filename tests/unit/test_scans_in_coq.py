@@ -88,6 +88,8 @@ class Scene:
         for row, fields in zip(scheduler.order, self.running, strict=True):
             rows.left[row], rows.samples_left[row], rows.issued[row], rows.held[row] = fields
         scheduler.blocks.free = self.free
+        under_way: Any = None
+        scheduler.in_flight[0] = under_way  # only while something is may a row have no samples left
         return scheduler
 
     def reference(self) -> Reference:
@@ -239,7 +241,7 @@ def admissions(random: Random) -> Iterator[Case]:
         scheduler.queue.push(Waiting.of(asking(number, prompt), number))
         queue.append(made("Candidate", min(prompt, chunk) if chunk else prompt, 0, prompt if reserve == "known" else 0))
     budget, free = random.randint(0, 40), random.randint(0, 9)
-    admitted = scheduler.admit_into(budget, free)
+    admitted = scheduler.admit(budget, free)
     room = made("Room", settings.seats, settings.watermark_blocks, settings.chunked_prefill, size)
     entered = [(tokens, needed) for _, tokens, needed in admitted]
     left = (budget - sum(tokens for tokens, _ in entered), free - sum(needed for _, needed in entered))
