@@ -223,22 +223,22 @@ def admissions(random: Random) -> Iterator[Case]:
     settings = Settings(
         blocks=40,
         block_size=size,
-        seats=random.randint(1, 6),
+        seats=random.randint(2, 6),
         token_budget=40,
         chunked_prefill=chunked,
         chunk_tokens=chunk,
-        watermark_blocks=random.choice((0, 3)),
+        watermark_blocks=random.choice((0, 2, 4)),
         reserve=reserve,
         max_model_tokens=40,
     )
     scheduler, queue = Optimized(settings), []
     running = random.randint(0, min(2, settings.seats))
     scheduler.order = np.arange(running, dtype=np.int64)
-    for number in range(random.randint(0, 8)):
+    for number in range(random.randint(1, 8)):
         prompt = random.randint(1, 9)
         scheduler.queue.push(Waiting.of(asking(number, prompt), number))
         queue.append(made("Candidate", min(prompt, chunk) if chunk else prompt, 0, prompt if reserve == "known" else 0))
-    budget, free = random.randint(0, 40), random.randint(0, 9)
+    budget, free = random.randint(4, 40), random.randint(0, 9)
     admitted = scheduler.admit_into(budget, free)
     room = made("Room", settings.seats, settings.watermark_blocks, settings.chunked_prefill, size)
     entered = [(tokens, needed) for _, tokens, needed in admitted]
