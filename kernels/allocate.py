@@ -32,15 +32,15 @@ def owner_of(ends_ptr, count, number, here):
 
 
 @triton.jit
-def push(tables_ptr, width, rows_ptr, held_ptr, count, stay, free_ptr, top, ends_ptr, tile: tl.constexpr):
-    """The blocks of those from `stay` on; returns the new top."""
+def push(tables_ptr, width, rows_ptr, held_ptr, begin, direction: tl.constexpr, leaving, free_ptr, top, ends_ptr,
+         tile: tl.constexpr):  # fmt: skip
+    """The blocks of so many who leave, from `begin` on in one `direction`, 1 or −1; returns the new top."""
     total = tl.full((), 0, tl.int64)
-    leaving = count - stay
     first = tl.full((), 0, tl.int64)
     while first < leaving:
         order = first + tl.arange(0, tile)
         here = order < leaving
-        held = tl.load(held_ptr + count - 1 - order, mask=here, other=0)
+        held = tl.load(held_ptr + begin + direction * order, mask=here, other=0)
         tl.store(ends_ptr + order, total + tl.cumsum(held), mask=here)
         total += tl.sum(held)
         first += tile
@@ -51,7 +51,7 @@ def push(tables_ptr, width, rows_ptr, held_ptr, count, stay, free_ptr, top, ends
         here = number < total
         order = owner_of(ends_ptr, leaving, number, here)
         place = tl.load(ends_ptr + order, mask=here, other=0) - 1 - number  # 0 is the last that it pushes
-        row = tl.load(rows_ptr + count - 1 - order, mask=here, other=0)
+        row = tl.load(rows_ptr + begin + direction * order, mask=here, other=0)
         block = tl.load(tables_ptr + row * width + place, mask=here & (place >= 0) & (place < width), other=0)
         tl.store(free_ptr + top + number, block, mask=here)
         first += tile
@@ -110,7 +110,7 @@ def allocate_kernel(
     stay = tl.load(stay_ptr)
     top = tl.load(top_ptr)
     entered = tl.load(entered_ptr)
-    top = push(tables_ptr, width, rows_ptr, held_ptr, count, stay, free_ptr, top, ends_ptr, tile)
+    top = push(tables_ptr, width, rows_ptr, held_ptr, count - 1, -1, count - stay, free_ptr, top, ends_ptr, tile)
     tl.debug_barrier()  # all have found their owners before ends are written anew
     top = pop(tables_ptr, width, rows_ptr, held_ptr, True, needs_ptr, stay, free_ptr, top, ends_ptr, tile)
     tl.debug_barrier()

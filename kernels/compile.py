@@ -1,6 +1,6 @@
 """Every kernel ahead of time, for chips that need not be here: registers, spills and shared memory of each.
 
-    python -m schedspec.kernels.compile
+    python -m schedspec.kernels.compile [--write]
 
 A spill fails: it means that a tile no longer fits into registers.  So does what only a compiler refuses; the
 interpreter takes it."""
@@ -19,18 +19,26 @@ from typing import Any, NamedTuple
 WITHOUT = "TRITON_INTERPRET"
 TARGETS = ("sm_80", "sm_90", "gfx942")
 BLOCK_SIZE = 16
-SORTS, QUICK = "vtc_round", "sm_90"
+SORTS, QUICK = "admit_shared", "sm_90"
+README = Path(__file__).with_name("README.md")
+HEAD = "| kernel | chip | registers | spills | shared memory, bytes | barriers |\n|---|---|---|---|---|---|\n"
+PLACES, SEATS = 131_072, 8_192
 
 
 class Made(NamedTuple):
-    """A kernel compiled for a target.  `spills`: bytes on an NVIDIA chip, registers on an AMD one."""
+    """A kernel compiled for a target.  `spills`: bytes on an NVIDIA chip, registers on an AMD one.  `barriers`: in the
+    intermediate form, where there are none but those that are written in the kernel."""
 
     kernel: str
     target: str
     registers: int
     spills: int
     shared_bytes: int
-    intermediate: str
+    barriers: int
+
+    @property
+    def row(self) -> str:
+        return f"| {' | '.join(map(str, self))} |\n"
 
 
 class Case(NamedTuple):
@@ -40,26 +48,50 @@ class Case(NamedTuple):
 
 
 def cases() -> list[Case]:
+    """Every kernel that is launched; what others call is compiled in them."""
     from .admit_fcfs import admit_fcfs_kernel
+    from .admit_shared import admit_shared_kernel
     from .allocate import allocate_kernel
     from .arrays import TILE
     from .budget import budget_kernel
+    from .issue import issue_kernel
+    from .lift import lift_kernel
+    from .line import close_up_kernel, kept_kernel, make_room_kernel, merge_kernel, offsets_kernel
+    from .look import look_along_kernel, look_kernel
+    from .settle import cancel_kernel, settle_kernel
     from .step import step_kernel
     from .victims import victims_kernel
-    from .vtc_round import CLIENT_BITS, PICKS, VTC_TILE, vtc_round_kernel
+    from .vtc_round import CLIENT_BITS, PICKS, VTC_TILE
 
     tiled = {"tile": TILE}
     sized = tiled | {"block_size": BLOCK_SIZE}
     of_admission = sized | {"chunked": True}
     of_picks = {"tile": VTC_TILE, "picks": PICKS, "pick_bits": PICKS.bit_length() - 1, "client_bits": CLIENT_BITS}
+    placed = tiled | {"places": PLACES}
+    seated = placed | {"seats": SEATS}
+    asked = {"most": 512, "reserve": 0}
+    shared, alone = {"shares": True}, {"shares": False}
     return [
         Case("budget", budget_kernel, sized),
         Case("victims", victims_kernel, tiled),
         Case("admit_fcfs", admit_fcfs_kernel, of_admission),
         Case("admit_fcfs, whole prompts", admit_fcfs_kernel, of_admission | {"chunked": False}),
         Case("allocate", allocate_kernel, tiled),
-        Case("vtc_round", vtc_round_kernel, of_admission | of_picks),
         Case("step", step_kernel, of_admission),
+        Case("settle", settle_kernel, seated | alone),
+        Case("settle, groups", settle_kernel, seated | shared),
+        Case("cancel", cancel_kernel, seated | shared),
+        Case("line: kept", kept_kernel, placed),
+        Case("line: offsets", offsets_kernel, tiled),
+        Case("line: close_up", close_up_kernel, placed),
+        Case("line: make_room", make_room_kernel, {}),
+        Case("line: merge", merge_kernel, placed),
+        Case("look", look_kernel, seated | asked | alone),
+        Case("look, groups", look_kernel, seated | asked | shared),
+        Case("look_along", look_along_kernel, placed | asked),
+        Case("lift", lift_kernel, placed | {"tile": VTC_TILE}),
+        Case("issue", issue_kernel, placed),
+        Case("admit_shared", admit_shared_kernel, seated | of_admission | of_picks | {"watermark": 0}),
     ]
 
 
@@ -81,7 +113,8 @@ def compiled(case: Case, target: str) -> Made:
     chip = GPUTarget("hip", target, 64) if is_amd else GPUTarget("cuda", int(target.removeprefix("sm_")), 32)
     made = triton.compile(source, target=chip, options={"num_warps": WARPS})
     registers, spills = of_amd(made.asm["amdgcn"]) if is_amd else of_nvidia(made.asm["ptx"], chip.arch)
-    return Made(case.name, target, registers, spills, int(made.metadata.shared), made.asm["ttir"])
+    barriers = sum("barrier" in line for line in made.asm["ttir"].splitlines())
+    return Made(case.name, target, registers, spills, int(made.metadata.shared), barriers)
 
 
 def of_nvidia(ptx: str, arch: int) -> tuple[int, int]:
@@ -108,11 +141,25 @@ def number_in(pattern: str, text: str) -> int:
     return int(found[1])
 
 
+def with_table(page: str, table: str) -> str:
+    """The page with this table for the one that begins in the same way."""
+    before, head, after = page.partition("| kernel | chip |")
+    if not head:
+        raise ValueError(f"compile: {README.name} has no table that begins with '| kernel | chip |'")
+    lines = after.split("\n")
+    end = next(number for number, line in enumerate(lines) if number and not line.startswith("|"))
+    return before + table + "\n".join(lines[end:])
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m schedspec.kernels.compile", description=__doc__.split("\n")[0])
     parser.add_argument("--chip", action="append", choices=TARGETS, help="for this chip alone (repeatable)")
+    parser.add_argument("--kernel", action="append", help="only those of this name (repeatable)")
     parser.add_argument("--quick", action="store_true", help=f"what sorts, and compiles for long, only for {QUICK}")
+    parser.add_argument("--write", action="store_true", help=f"into {README.name}, for all of them")
     options = parser.parse_args(arguments)
+    if options.write and (options.chip or options.kernel or options.quick):
+        parser.error("--write is for all kernels and chips: leave the others out")
     if os.environ.pop(WITHOUT, None):
         print(f"{WITHOUT} is set, but what is interpreted is not compiled: unset it", file=sys.stderr)
         return 2
@@ -120,16 +167,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         (case, chip)
         for case in cases()
         for chip in options.chip or TARGETS
-        if not (options.quick and case.name == SORTS and chip != QUICK)
+        if not (options.kernel and case.name not in options.kernel)
+        and not (options.quick and case.name == SORTS and chip != QUICK)
     ]
-    spills = 0
-    print("| kernel | chip | registers | spills | shared memory, bytes |")
-    print("|---|---|---|---|---|")
+    spills, table = 0, HEAD
+    print(HEAD, end="")
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for made in pool.map(lambda one: compiled(*one), work):
             spills += made.spills
-            row = made.kernel, made.target, made.registers, made.spills, made.shared_bytes
-            print(f"| {' | '.join(map(str, row))} |", flush=True)
+            table += made.row
+            print(made.row, end="", flush=True)
+    if options.write:
+        README.write_text(with_table(README.read_text(encoding="utf-8"), table), encoding="utf-8")
     if spills:
         print("a kernel spills: take a smaller tile or more warps", file=sys.stderr)
     return int(spills > 0)

@@ -60,6 +60,7 @@ def vtc_round_kernel(
     budget_left_ptr,
     blocks_left_ptr,
     virtual_time_ptr,
+    last_left_ptr,
     seats: tl.int64,
     watermark: tl.int64,
     chunked: tl.constexpr,
@@ -148,6 +149,10 @@ def vtc_round_kernel(
     tl.store(virtual_time_ptr, tl.where(entered > 0, tl.maximum(time, reached), time))
     paid = tl.load(charge_ptr + job, mask=enters, other=0)
     safe = tl.where(enters, picked_client, 0)
+    is_last = enters & ((best & (picks - 1)) == tl.gather(row_waits, tl.where(here, row, 0), 0) - 1)
+    emptied = tl.max(tl.where(is_last, place, -1))
+    left = tl.sum(tl.where(is_last & (place == emptied), picked_client, 0))
+    tl.store(last_left_ptr, left, mask=emptied >= 0)
     tl.debug_barrier()  # all have read counters and queues
     tl.atomic_add(counters_ptr + safe, paid, mask=enters)
     tl.atomic_add(begin_ptr + safe, place * 0 + tl.full((), 1, tl.int64), mask=enters)
@@ -168,6 +173,7 @@ def vtc_round(
     budget: Tensor,
     blocks: Tensor,
     virtual_time: Tensor,
+    last_left: Tensor,
     *,
     seats: int,
     watermark: int,
@@ -176,7 +182,7 @@ def vtc_round(
     picks: int = PICKS,
     tile: int = VTC_TILE,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Changes `counters`, `begin`, `waits` and `virtual_time`.  Of clients, by number:
+    """Changes `counters`, `begin`, `waits`, `virtual_time` and `last_left`.  Of clients, by number:
 
         counters  [capacity]  not negative
         begin     [capacity]  where its requests begin in the arrays below, in order of arrival
@@ -184,7 +190,7 @@ def vtc_round(
         clients   [1]         how many clients there are
 
     of requests [places]: what each is charged at the pick, and the tokens and positions of `admit_fcfs`; of the step,
-    each [1], what `admit_fcfs` gets, and the virtual time.
+    each [1], what `admit_fcfs` gets, the virtual time, and the client whose last waiting request entered most recently.
 
     Returns of those who enter, in the order of the picks, where they stand, tokens and blocks, each [picks]; how many,
     why nobody more, and what is left of budget and blocks, each [1].
@@ -192,7 +198,7 @@ def vtc_round(
     of_clients = {"counters": counters, "begin": begin, "waits": waits}
     of_requests = {"charge": charge, "chunk": chunk, "tested": tested, "reserved": reserved}
     numbers = {"clients": clients, "running": running, "stay": stay, "budget": budget, "blocks": blocks}
-    require_arrays("vtc_round", **of_clients, **of_requests, **numbers, virtual_time=virtual_time)
+    require_arrays("vtc_round", **of_clients, **of_requests, **numbers, virtual_time=virtual_time, last_left=last_left)
     require_equal_lengths("vtc_round", **of_clients)
     require_equal_lengths("vtc_round", **of_requests)
     require_between("vtc_round", 0, MOST, seats=seats, watermark=watermark)
@@ -203,14 +209,15 @@ def vtc_round(
     entered, why, budget_left, blocks_left = (torch.empty_like(clients) for _ in range(4))
     vtc_round_kernel[(1,)](
         counters, begin, waits, clients, charge, chunk, tested, reserved, running, stay, budget, blocks,
-        picked, tokens, taken, entered, why, budget_left, blocks_left, virtual_time,
+        picked, tokens, taken, entered, why, budget_left, blocks_left, virtual_time, last_left,
         seats, watermark, chunked, block_size, picks, picks.bit_length() - 1, CLIENT_BITS, tile, num_warps=WARPS,
     )  # fmt: skip
     return picked, tokens, taken, entered, why, budget_left, blocks_left
 
 
 class Round(NamedTuple):
-    """Where those who enter stand, tokens and blocks of each, why nobody more, what is left, and the virtual time."""
+    """Where those who enter stand, tokens and blocks of each, why nobody more, what is left, the virtual time, and
+    the client whose last waiting request entered most recently."""
 
     picked: list[int]
     tokens: list[int]
@@ -219,6 +226,7 @@ class Round(NamedTuple):
     budget_left: int
     blocks_left: int
     virtual_time: int
+    last_left: int
 
 
 def vtc_round_plain(
@@ -239,10 +247,11 @@ def vtc_round_plain(
     chunked: bool,
     block_size: int,
     virtual_time: int,
+    last_left: int = -1,
     picks: int = PICKS,
 ) -> Round:
     """The loop; changes `counters`, `begin` and `waits`."""
-    done = Round([], [], [], NOBODY, budget, blocks, virtual_time)
+    done = Round([], [], [], NOBODY, budget, blocks, virtual_time, last_left)
     least = min((counter for counter, some in zip(counters, waits, strict=True) if some), default=0)
     while stay == running and any(waits):
         if len(done.picked) == picks:
@@ -261,6 +270,7 @@ def vtc_round_plain(
         done = Round(
             [*done.picked, job], done.tokens + one.tokens, done.blocks + one.blocks, NOBODY,
             one.budget_left, one.blocks_left, max(done.virtual_time, counters[client]),
+            done.last_left if waits[client] > 1 else client,
         )  # fmt: skip
         counters[client] += charge[job]
         begin[client] += 1

@@ -6,37 +6,28 @@ import numpy as np
 import numpy.typing as npt
 from attrs import define, field
 
+from .ints import Bools, Ints, integers
 from .job import NO_ROW, Job
-
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 FIELDS = (
     *("issued", "left", "computed", "outputs", "samples_left", "declared", "held", "prefill_end"),
     *("client", "rate", "lane", "lane_rate", "charged_outputs"),
 )
 FEW_ROWS = 16
-LARGEST = 1 << 62
-"""No sum of two numbers within this overflows."""
-
-NOTHING: Ints = np.empty(0, dtype=np.int64)
-
-
-def integers(count: int) -> Ints:
-    return np.zeros(count, dtype=np.int64)
 
 
 @define(eq=False)
 class Rows:
     """`left` positions are known and not issued, `samples_left` outputs are declared and neither there nor in flight,
     `held` blocks stand in the table.  A row's `generation` changes when its request leaves it: an entry of an older
-    one is nobody's any more."""
+    one is nobody's any more.  `left_so_far` counts who left any row."""
 
     columns: npt.NDArray[np.int64]
     generation: Ints
     taken: Bools
     jobs: list[Job | None]
     unused: list[int]
+    left_so_far: int = 0
     issued: Ints = field(init=False)
     left: Ints = field(init=False)
     computed: Ints = field(init=False)
@@ -63,31 +54,39 @@ class Rows:
     def count(self) -> int:
         return len(self.jobs)
 
-    def seat(self, jobs: list[Job], fields: Sequence[tuple[int, ...]]) -> Ints:
-        """Rows for requests that begin to run, with all their fields."""
-        while len(self.unused) < len(jobs):
+    def seat(self, jobs: Sequence[Job], held: Ints) -> Ints:
+        """Rows for requests that begin to run, with so many blocks each.  What is of clients stays as it was."""
+        count = len(jobs)
+        while len(self.unused) < count:
             self._double()
-        numbers = [self.unused.pop() for _ in jobs]
+        numbers = self.unused[: -count - 1 : -1]
+        del self.unused[-count:]
         for row, job in zip(numbers, jobs, strict=True):
             self.jobs[row] = job
             job.row = row
         rows = np.array(numbers, dtype=np.int64)
-        self.columns[:, rows] = np.array(fields, dtype=np.int64).T
+        lengths = np.array([(job.prompt, job.outputs, job.declared) for job in jobs], dtype=np.int64)
+        prompt, outputs, declared = lengths.T
+        self.issued[rows] = self.computed[rows] = 0
+        self.left[rows] = self.prefill_end[rows] = prompt + outputs
+        self.outputs[rows] = outputs
+        self.samples_left[rows] = declared - outputs
+        self.declared[rows] = declared
+        self.held[rows] = held
         self.taken[rows] = True
         return rows
 
     def leave(self, rows: Ints) -> list[Job]:
-        """Their requests run no longer; who they were."""
-        left = []
-        for row in rows.tolist():
-            job = self.jobs[row]
-            assert job is not None
-            job.row = NO_ROW
-            self.jobs[row] = None
-            self.unused.append(row)
-            left.append(job)
+        """Their requests run no longer, and know again how many outputs they have; who they were."""
+        numbers, jobs = rows.tolist(), self.jobs
+        left = [jobs[row] for row in numbers]
+        for row, job, outputs in zip(numbers, left, self.outputs[rows].tolist(), strict=True):
+            job.row, job.outputs = NO_ROW, outputs
+            jobs[row] = None
+        self.unused += numbers
         self.generation[rows] += 1
         self.taken[rows] = False
+        self.left_so_far += len(left)
         return left
 
     def jobs_at(self, rows: Ints) -> list[Job]:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import define
 
-from .arrays import Ints
+from .ints import Ints
 
 FEW_PLACES = 4
 
@@ -14,7 +14,7 @@ FEW_PLACES = 4
 @define(eq=False)
 class Blocks:
     """`stack[:free]` are free, the next one to be taken last.  `tables` has a line per row; how much of it counts
-    stands in the rows.  Whoever takes has asked before how many are free."""
+    stands in the rows.  Whoever takes has asked before how many are free.  Rows are at least one."""
 
     stack: Ints
     free: int
@@ -32,9 +32,11 @@ class Blocks:
 
     def append(self, rows: Ints, held: Ints, counts: Ints) -> Ints:
         """So many blocks for each of the rows, in order; all of them."""
-        taken = self.take(int(counts.sum()))
-        self._reach(int((held + counts).max(initial=0)))
-        self.tables[np.repeat(rows, counts), np.repeat(held, counts) + _places(counts)] = taken
+        ends = counts.cumsum()
+        taken = self.take(int(ends[-1]))
+        self._reach(int((held + counts).max()))
+        first = rows * self.tables.shape[1] + held
+        self.tables.reshape(-1)[(first + counts - ends).repeat(counts) + np.arange(len(taken))] = taken
         return taken
 
     def append_one(self, rows: Ints, held: Ints) -> Ints:
@@ -46,10 +48,11 @@ class Blocks:
 
     def give_all(self, rows: Ints, held: Ints) -> Ints:
         """All blocks of the rows, in order, each from the end of its table; all of them."""
-        last = np.repeat(held, held) - 1
-        given: Ints = self.tables[np.repeat(rows, held), last - _places(held)]
-        self.stack[self.free : self.free + len(given)] = given
-        self.free += len(given)
+        ends = held.cumsum()
+        first, count = rows * self.tables.shape[1], int(ends[-1])
+        given: Ints = self.tables.reshape(-1)[(first + ends).repeat(held) - np.arange(1, count + 1)]
+        self.stack[self.free : self.free + count] = given
+        self.free += count
         return given
 
     def table(self, row: int, held: int) -> list[int]:
@@ -66,12 +69,6 @@ class Blocks:
         if places > width:
             more = max(places, 2 * width) - width
             self.tables = np.concatenate((self.tables, np.zeros((len(self.tables), more), dtype=np.int64)), axis=1)
-
-
-def _places(counts: Ints) -> Ints:
-    """0, 1, … for each of the counts."""
-    ends = np.cumsum(counts)
-    return np.arange(len(counts) and int(ends[-1]), dtype=np.int64) - np.repeat(ends - counts, counts)
 
 
 def parts(blocks: Ints, counts: Ints) -> Iterator[list[int]]:

@@ -1,15 +1,16 @@
 """A queue per client, or one of clients per lane, and what service they are charged."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from attrs import Factory, define, field
 
 from ..spec.service import Tariff, lane_of, lane_prices
 from ..spec.settings import Settings
-from .arrays import LARGEST, Ints, Rows
+from .arrays import Rows
 from .caps import Caps
-from .job import Job
-from .members import Arrivals, Group, Lanes, Line, Patience
+from .ints import LARGEST, Ints
+from .job import Job, Line
+from .members import Arrivals, Group, Lanes, Patience
 from .queue import Queue
 from .service import Counters
 from .sharing import SHARINGS, ByArrival, Vtc
@@ -19,6 +20,7 @@ from .sharing import SHARINGS, ByArrival, Vtc
 class ClientQueue(Queue):
     """`of_clients` and `of_lanes` are counters.  `steepest`: no output of anybody costs more, in any counter."""
 
+    keeps_order = False
     settings: Settings
     tariff: Tariff
     caps: Caps = field(init=False)
@@ -64,8 +66,12 @@ class ClientQueue(Queue):
     def left(self, job: Job) -> None:
         self.group.left(job)
 
+    @property
+    def has_caps(self) -> bool:
+        return self.caps.are_there
+
     def may(self, job: Job) -> bool:
-        return not self.caps.are_there or (self.caps.client_may(job) and self.caps.lane_may(job))
+        return self.caps.client_may(job) and self.caps.lane_may(job)
 
     def picked(self, job: Job) -> None:
         if self.caps.are_there:
@@ -92,6 +98,8 @@ class ClientQueue(Queue):
         if self.is_charged and not self.tariff.square:
             job.rate = self.tariff.outputs(client, job.prompt, 0, 1)
             self.steepest = max(self.steepest, job.rate * self._price(job))
+        if self.is_charged:
+            job.pick_cost = self._cost_of_a_pick(job)
 
     def _clients_of(self, lane: str) -> Line:
         order = next(known.order for known in self.settings.lanes if known.name == lane)
@@ -144,12 +152,14 @@ class ClientQueue(Queue):
             amount = self.tariff.outputs(job.request.client, job.prompt, job.outputs, charged)
             self.group.refund(job, amount)
 
-    def fields_of(self, job: Job) -> tuple[int, ...]:
-        """Client, rate, lane, rate in the lane, and outputs that are charged, for its row."""
-        charged = job.request.expected_output_tokens if self.settings.charge_prediction else 0
-        lane = job.members[0].account
-        rates = min(job.rate, LARGEST), min(job.rate * self._price(job), LARGEST)
-        return job.members[-1].account, rates[0], lane, rates[1], charged
+    def seated(self, rows: Rows, which: Ints, jobs: Sequence[Job]) -> None:
+        rows.client[which] = [job.members[-1].account for job in jobs]
+        rows.rate[which] = [min(job.rate, LARGEST) for job in jobs]
+        if self.settings.lanes:
+            rows.lane[which] = [job.members[0].account for job in jobs]
+            rows.lane_rate[which] = [min(job.rate * self._price(job), LARGEST) for job in jobs]
+        if self.settings.charge_prediction:
+            rows.charged_outputs[which] = [job.request.expected_output_tokens for job in jobs]
 
     def may_tick(self, rows: Rows, order: Ints, steps: int) -> bool:
         if not self.is_charged:
@@ -198,14 +208,18 @@ class ClientQueue(Queue):
         if job.is_charged or not self.is_charged:
             return
         job.is_charged = True
-        client, settings = job.request.client, self.settings
-        amount = self.tariff.entry(client)
-        if settings.charge_prompt == "pick":
+        if self.settings.charge_prompt == "pick":
             job.charged_prompt = job.prompt
-            amount += self.tariff.prompt(client, job.prompt)
+        self._charge(job, job.pick_cost)
+
+    def _cost_of_a_pick(self, job: Job) -> int:
+        client, settings = job.request.client, self.settings
+        cost = self.tariff.entry(client)
+        if settings.charge_prompt == "pick":
+            cost += self.tariff.prompt(client, job.prompt)
         if settings.charge_prediction:
-            amount += self.tariff.outputs(client, job.prompt, 0, job.request.expected_output_tokens)
-        self._charge(job, amount)
+            cost += self.tariff.outputs(client, job.prompt, 0, job.request.expected_output_tokens)
+        return cost
 
     def _charge(self, job: Job, amount: int) -> None:
         if self._has_counters:

@@ -1,369 +1,101 @@
-"""The numpy reading: the guards and effects of an event as expressions over columns, for many events in a row.
+"""The numpy reading: the guards and effects of a scan as expressions over columns, for many events in a row.
 
-It exists for events that are a *scan*: one field is a key, every map and set is touched at that key alone, numbers of
-the state are only added to.  If then no key comes twice, the entries do not see each other, and all can be judged by
-the state before the first.  A function of this reading changes nothing and says False where a guard fails, or where
-64 bits might not do: then the compiled reading judges the same entries one by one, and names what is broken.
+A function of this reading changes nothing and says False where a guard fails, or where 64 bits might not do: then the
+compiled reading judges the same entries one by one, and names what is broken.
 
-The cells of those maps and sets lie in a `Table`, a column for each and a row for each key.  The compiled reading
-sees the same cells as attributes of records and as sets, so neither ever has to be brought up to date.
+Most often a comparison comes out the same for all entries of a step (everybody decodes, say).  So the function first
+looks at a few comparisons that stand in several places; for each way in which they may come out there is a version of
+its own, in which they are folded away.
 """
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, MutableSet, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, cached_property
 from typing import Any
 
-import attrs
 import numpy as np
 
-from schedspec.spec.compiled import Records, World, text_of
-from schedspec.spec.registry import Conjunct, Registry, settled_after
-from schedspec.spec.terms import Sort, State, Term, rebuild, settled, walk
+from schedspec.spec.compiled import World, text_of
+from schedspec.spec.terms import Term, walk
 
-FARTHEST = 1 << 40
-"""What is larger is kept beside the table, and its row is left to the compiled reading."""
+from . import cells
+from .cells import Rows, Table
+from .scans import OPERATORS, Scan, cell_of, in_sets, largest, varies
+
 ROOM = 1 << 62
 """No number of a scan may come beyond it."""
-ASIDE = -(1 << 63)
-
-Function = Callable[..., bool]
-
-
-class NoScan(Exception):
-    """The entries of such an event see each other: they have to be judged one by one."""
-
-
-# --- cells ------------------------------------------------------------------------------------------------
-
-
-class Table:
-    """Cells of some maps and sets over one sort of keys.  `at_<name>` is a column for numpy, `mem_<name>` the same
-    memory for one cell at a time.  `reach` bounds all numbers in it; rows in `odd` hold one that has no place in it."""
-
-    def __init__(self, state: type[State], key: str, maps: Collection[str], sets: Collection[str]) -> None:
-        self.key = key
-        self.maps = tuple(sorted(maps))
-        self.sets = tuple(sorted(sets))
-        self.codes = {name: "q" if state.sorts[name].args[-1].name == "Int" else "b" for name in self.maps}
-        self.codes |= dict.fromkeys(self.sets, "b")
-        self.index: dict[Any, int] = {}
-        self.spare: list[int] = []
-        self.odd: set[int] = set()
-        self.reach = FARTHEST
-        self.rows = 0
-        self._grow(64)
-
-    def _grow(self, rows: int) -> None:
-        for name, code in self.codes.items():
-            memory = array(code, bytes(rows * array(code).itemsize))
-            if self.rows:
-                memory[: self.rows] = getattr(self, "mem_" + name)
-            setattr(self, "mem_" + name, memory)
-            setattr(self, "at_" + name, np.frombuffer(memory, dtype=np.int64 if code == "q" else np.bool_))
-        self.spare += range(rows - 1, self.rows - 1, -1)
-        self.rows = rows
-
-    def row_of(self, key: Any) -> int:
-        row = self.index.get(key)
-        if row is None:
-            if not self.spare:
-                self._grow(2 * self.rows)
-            row = self.index[key] = self.spare.pop()
-        return row
-
-    def release(self, key: Any) -> None:
-        """Its record is gone.  A set may still name it: then it keeps its row."""
-        row = self.index[key]
-        if not any(getattr(self, "mem_" + name)[row] for name in self.sets):
-            del self.index[key]
-            self.spare.append(row)
-        self.odd.discard(row)
-
-    def measure(self) -> None:
-        """Bring the bound down to what is there."""
-        reach = FARTHEST
-        for name, code in self.codes.items():
-            if code == "q":
-                column = getattr(self, "at_" + name)
-                reach = max(reach, *map(abs, map(int, column[column != ASIDE])))
-        self.reach = reach
-
-    def join(self, world: World) -> None:
-        """The world's records and sets are this table's from now on; it must be new."""
-        before = getattr(world, self.key)
-        records = TableRecords(self, before.make)
-        for key, record in before.items():
-            for name in attrs.fields_dict(before.make):
-                setattr(records[key], name, getattr(record, name))
-        setattr(world, self.key, records)
-        for name in self.sets:
-            keys = getattr(world, name)
-            setattr(world, name, ColumnSet(self, name))
-            for key in keys:
-                getattr(world, name).add(key)
-
-
-class TableRecords(Records):
-    """Records whose cells of the table are there, and the others their own."""
-
-    def __init__(self, table: Table, plain: Callable[[], Any]) -> None:
-        super().__init__(plain)
-        self.table = table
-        self.record = _record_class(table, plain)
-
-    def __missing__(self, key: Any) -> Any:
-        record = self[key] = self.record(self.table, self.table.row_of(key))
-        return record
-
-    def pop(self, key: Any, *default: Any) -> Any:
-        if key in self:
-            self.table.release(key)
-        return super().pop(key, *default)
-
-
-def _record_class(table: Table, plain: Any) -> Any:
-    """A record that keeps in the table what the table has; `big` what is too large for it."""
-
-    def __init__(self: Any, table: Table, row: int) -> None:
-        self.table, self.row, self.big = table, row, {}
-        plain.__init__(self)
-
-    cells = {name: _cell(name, table.codes[name]) for name in table.maps}
-    slots = {"__slots__": ("table", "row", "big"), "__init__": __init__}
-    return type(f"Table{plain.__name__}", (plain,), slots | cells)
-
-
-def _cell(name: str, code: str) -> property:
-    memory = "mem_" + name
-    source = f"""
-def get(record):
-    value = record.table.{memory}[record.row]
-    return value if value != ASIDE else record.big["{name}"]
-def get_flag(record):
-    return record.table.{memory}[record.row] != 0
-def set(record, value):
-    if LEAST < value < MOST:
-        record.table.{memory}[record.row] = value
-    else:
-        record.table.{memory}[record.row] = ASIDE
-        record.table.odd.add(record.row)
-        record.big["{name}"] = value
-"""
-    space: dict[str, Any] = {"ASIDE": ASIDE, "LEAST": -FARTHEST, "MOST": FARTHEST}
-    exec(source, space)
-    return property(space["get" if code == "q" else "get_flag"], space["set"])
-
-
-class ColumnSet(MutableSet[Any]):
-    """A set of keys, as a column of the table."""
-
-    __slots__ = ("at", "memory", "table")
-    __hash__ = None  # type: ignore[assignment]
-
-    def __init__(self, table: Table, name: str) -> None:
-        self.table, self.memory, self.at = table, "mem_" + name, "at_" + name
-
-    def __contains__(self, key: Any) -> bool:
-        row = self.table.index.get(key)
-        return row is not None and getattr(self.table, self.memory)[row] != 0
-
-    def __iter__(self) -> Iterator[Any]:
-        memory = getattr(self.table, self.memory)
-        return iter([key for key, row in self.table.index.items() if memory[row]])
-
-    def __len__(self) -> int:
-        return int(np.count_nonzero(getattr(self.table, self.at)))
-
-    def __eq__(self, other: object) -> bool:
-        if not other:
-            return not getattr(self.table, self.at).any()
-        return super().__eq__(other)
-
-    def add(self, key: Any) -> None:
-        getattr(self.table, self.memory)[self.table.row_of(key)] = 1
-
-    def discard(self, key: Any) -> None:
-        row = self.table.index.get(key)
-        if row is not None:
-            getattr(self.table, self.memory)[row] = 0
-
-    def clear(self) -> None:
-        getattr(self.table, self.at)[:] = False
-
-    @classmethod
-    def _from_iterable(cls, keys: Iterable[Any]) -> Any:
-        return set(keys)
-
-
-# --- terms ------------------------------------------------------------------------------------------------
-
-
-class Scan:
-    """An event as a scan, or NoScan: which field is the key, and which maps and sets are touched at it."""
-
-    def __init__(
-        self, registry: Registry, event: str, guards: Sequence[Conjunct], effects: Sequence[Conjunct], key: str
-    ) -> None:
-        self.event = event
-        self.fields = registry.events[event].sorts
-        self.key_field = self._key_field(key)
-        numbers = {c.name: n for n, c in enumerate(registry.conjuncts)}
-        self.guards = [(numbers[c.name], self._folded(settled_after(c.term, effects))) for c in guards]
-        self.conditional = {numbers[c.name] for c in guards if c.term.op == "implies"}
-        self.effects = {str(c.variable): c.term.args[1] for c in effects}
-        self.written = {name for name, value in self.effects.items() if value.op != "state"}
-        self.sorts = registry.state.sorts
-        self.maps: set[str] = set()
-        self.sets: set[str] = set()
-        self.added: dict[str, Term | None] = {}
-        self.assigned: dict[str, Term] = {}
-        self.cells: dict[str, Term] = {}
-        for _, term in self.guards:
-            self._check(term)
-        for name in sorted(self.written):
-            self._take(name, self.effects[name])
-
-    def _key_field(self, key: str) -> str:
-        keys = [name for name, sort in self.fields.items() if sort.name == key]
-        others = {sort.name for name, sort in self.fields.items() if name not in keys}
-        if len(keys) != 1 or not others <= {"Int", "Bool"}:
-            raise NoScan(f"{self.event} has not one key and numbers beside it")
-        return keys[0]
-
-    def at_key(self, term: Term) -> bool:
-        return term.op == "field" and bool(term.args[0] == self.key_field)
-
-    def _folded(self, term: Term) -> Term:
-        """What an update left behind: the key is itself."""
-        if term.op == "eq" and all(map(self.at_key, term.args)):
-            return Term("const", (True,), Sort("Bool"))
-        return rebuild(term, tuple(self._folded(a) if isinstance(a, Term) else a for a in term.args))
-
-    def varies(self, term: Term) -> bool:
-        """It differs from entry to entry."""
-        return any(part.op == "field" for part in walk(term))
-
-    def _check(self, term: Term) -> None:
-        """Whatever a term reads has to be a cell at the key, a field, or the same for all entries."""
-        if not self.varies(term):
-            if read := {part.args[0] for part in walk(term) if part.op == "state"} & self.written:
-                raise NoScan(f"{min(read)} is read while it changes")
-            return
-        if term.op == "field":
-            if self.at_key(term):
-                raise NoScan("keys are compared")
-            return
-        if term.op in ("select", "has"):
-            table, key = term.args
-            if table.op != "state" or not self.at_key(key) or term.sort.name not in ("Int", "Bool"):
-                raise NoScan(f"a {term.op} is not at the key")
-            (self.maps if term.op == "select" else self.sets).add(table.args[0])
-            return
-        if term.op not in _OPERATORS or any(part.sort.name not in ("Int", "Bool") for part in term.parts):
-            raise NoScan(f"{term.op} has no columns")
-        for part in term.parts:
-            self._check(part)
-
-    def _take(self, name: str, value: Term) -> None:
-        sort = self.sorts[name]
-        if sort.name in ("Int", "Bool"):
-            value = self._folded(settled(value, {}))
-            if self.varies(value) or name in {part.args[0] for part in walk(value) if part.op == "state"}:
-                self.added[name] = self._increment(name, value)
-            else:
-                self._check(value)
-                self.assigned[name] = value
-            return
-        cell = self._folded(settled(self._cell(name, value), {}))
-        self._check(cell)
-        (self.maps if sort.name == "Map" else self.sets).add(name)
-        self.cells[name] = cell
-
-    def _increment(self, name: str, value: Term) -> Term | None:
-        """What an entry adds to a number; None is nothing."""
-        if value.sort.name != "Int":
-            raise NoScan(f"{name} is no number that is added to")
-        if value.op == "state" and value.args[0] == name:
-            return None
-        if value.op in ("add", "sub"):
-            left, right = value.args
-            if value.op == "add" and _reads(right, name):
-                left, right = right, left
-            self._check(right)
-            before = self._increment(name, left)
-            if before is None and value.op == "add":
-                added: Term = right
-                return added
-            before = _number(0) if before is None else before
-            return Term(value.op, (before, right), value.sort)
-        if value.op == "ite":
-            condition, then, otherwise = value.args
-            self._check(condition)
-            parts = [self._increment(name, part) for part in (then, otherwise)]
-            parts = [_number(0) if part is None else part for part in parts]
-            return Term("ite", (condition, *parts), value.sort)
-        raise NoScan(f"{name} is not only added to")
-
-    def _cell(self, name: str, value: Term) -> Term:
-        """What becomes of the cell at the key."""
-        sort = self.sorts[name]
-        if value.op == "state":
-            key = Term("field", (self.key_field,), Sort(sort.args[0].name))
-            kind = Sort("Bool") if sort.name == "Set" else sort.args[1]
-            return Term("has" if sort.name == "Set" else "select", (value, key), kind)
-        if value.op == "ite":
-            then, otherwise = (self._cell(name, part) for part in value.args[1:])
-            return Term("ite", (value.args[0], then, otherwise), then.sort)
-        if value.op in ("with", "without", "store") and self.at_key(value.args[1]):
-            if sort.name == "Set":
-                return Term("const", (value.op == "with",), Sort("Bool"))
-            if sort.args[1].name in ("Int", "Bool"):
-                cell: Term = value.args[2]
-                return cell
-        raise NoScan(f"{name} is not touched at the key alone")
-
-
-_OPERATORS = ("add", "sub", "mul", "eq", "le", "lt", "and", "or", "not", "implies", "ite")
 _GROWS = ("add", "sub", "mul")
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "eq": "==", "le": "<=", "lt": "<", "and": "&", "or": "|"}
+_PLAIN = ("Int", "Bool")
+
+Tables = Mapping[str, Table]
+Places = Mapping[str, Rows]
+Size = dict[tuple[str, ...], int]
+"""How large a term may be: a sum of products of what it is made of."""
 
 
-def _reads(term: Term, name: str) -> bool:
-    return any(part.op == "state" and part.args[0] == name for part in walk(term))
+class Column:
+    """An array of numbers or flags.  `size`: more than its largest number, and than its least one below nothing."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = values
+
+    @cached_property
+    def size(self) -> int:
+        largest = int(self.values.view(np.uint64).max())
+        return 1 + (largest if largest < 1 << 63 else max(int(self.values.max()), -int(self.values.min())))
 
 
-def _number(value: int) -> Term:
-    return Term("const", (value,), Sort("Int"))
+class Together:
+    """A scan as a function of the tables and places of its keys, a world, and columns of its other fields."""
+
+    def __init__(self, scan: Scan) -> None:
+        self.scan = scan
+        self.atoms = scan.atoms()
+        self.look = _defined("look", _Look(scan, self.atoms).source())
+        self.versions: dict[tuple[bool | None, ...], Callable[..., bool]] = {}
+
+    def __call__(self, world: World, tables: Tables, places: Places, count: int, *columns: Column) -> bool:
+        if any(type(rows.turn) is not int and sort not in self.scan.repeats for sort, rows in places.items()):
+            return False
+        seen = self.look(world, tables, places, count, *columns)
+        if seen is None:
+            return False
+        reach, case = seen
+        if not self.version(case)(world, tables, places, count, *columns):
+            return False
+        for sort, bound in reach.items():
+            tables[sort].reach = max(tables[sort].reach, bound)
+        return True
+
+    def version(self, case: tuple[bool | None, ...]) -> Callable[..., bool]:
+        found = self.versions.get(case)
+        if found is None:
+            known = {atom.key(): same for atom, same in zip(self.atoms, case, strict=True) if same is not None}
+            found = self.versions[case] = _defined("scan", _Version(self.scan.where(known)).source())
+        return found
 
 
 class _Source:
-    """The text of a scan's function: of a table, a world, how many entries, their rows and columns of fields.
-
-    Names: `v_` gathered cells, `a_` what is the same for all entries, `s_` what is needed twice, `t_` results.
-    """
+    """Text of a function.  Names: `v_` gathered cells, `a_` what is the same for all entries, `s_` what is needed
+    twice, `t_` results; `T_`, `k_`, `K_` tables and places of a sort of keys, `S_` its table's reach."""
 
     def __init__(self, scan: Scan) -> None:
         self.scan = scan
         self.names: dict[tuple[Any, ...], str] = {}
         self.lines: list[str] = []
 
-    def source(self) -> str:
-        scan = self.scan
-        columns = [name for name in scan.fields if name != scan.key_field]
-        terms = [term for _, term in scan.guards] + list(scan.cells.values())
-        terms += [term for term in scan.added.values() if term is not None]
-        self._constants([*terms, *scan.assigned.values()])
-        self._bound(terms)
-        self._gathered(terms)
-        self._shared(terms)
-        ends = [*self._demands(), *self._writes()]
-        head = f"def scan_{scan.event}(T, W, n, k, {', '.join(f'e_{name}' for name in columns)}):"
-        ends += [f"W.events[{scan.event!r}] += n", "return True"]
-        return "\n".join([head, *("    " + line for line in [*self.lines, *ends])]) + "\n"
+    def function(self, name: str, ends: Sequence[str]) -> str:
+        names = [name for name in self.scan.fields if name not in self.scan.keys.values()]
+        fields = "".join(f", c_{name}" for name in names)
+        head = [f"e_{name} = c_{name}.values" for name in names]
+        head += [f"T_{sort}, K_{sort} = T[{sort!r}], K[{sort!r}]; k_{sort} = K_{sort}.at" for sort in self.scan.keys]
+        lines = [f"def {name}(W, T, K, n{fields}):  # {self.scan.event}"]
+        return "\n".join([*lines, *("    " + line for line in [*head, *self.lines, *ends])]) + "\n"
 
-    def _constants(self, terms: Sequence[Term]) -> None:
-        for term in _largest(terms, lambda part: not self.scan.varies(part) and part.sort.name in ("Int", "Bool")):
+    def constants(self, terms: Sequence[Term]) -> None:
+        for term in largest(terms, lambda part: not varies(part) and part.sort.name in _PLAIN):
             if term.op == "const":
                 self.names[term.key()] = repr(term.args[0])
             elif term.key() not in self.names:
@@ -371,65 +103,41 @@ class _Source:
                 self.lines.append(f"{name} = {text_of(term)}")
                 self.names[term.key()] = name
 
-    def _bound(self, terms: Sequence[Term]) -> None:
-        """Nothing is computed that might not fit; what the table may reach then is noted."""
-        parts = [part for term in terms for part in walk(term) if part.op in _GROWS and self.scan.varies(part)]
-        whole = most(map(self._size, parts))
-        cells = most(self._size(cell) for cell in self.scan.cells.values() if cell.sort.name == "Int")
-        total = most(self._size(term) for term in self.scan.added.values() if term is not None)
-        read = {variable for size in (whole, cells, total) for product in size for variable in product}
-        for name in sorted(read - {"S"}):
-            if name.startswith("e_"):
-                self.lines.append(f"m_{name} = magnitude({name})")
-            else:
-                self.lines.append(f"m_{name} = max(1, abs({name}))")
-        self.lines.append("S = T.reach")
-        limits = [text for text in (_polynomial(whole), _polynomial(total, "n * ")) if text]
-        if reach := _polynomial(cells):
-            self.lines.append(f"reach = {reach}")
-            limits.append("reach")
-        if limits:
-            largest = limits[0] if len(limits) == 1 else f"max({', '.join(limits)})"
-            self.lines += [f"if {largest} >= ROOM:", "    return False"]
+    def gathered(self, terms: Iterable[Term]) -> None:
+        """Cells, once each; sets that stand in cells take longer, and are looked into where they are asked for."""
+        parts = [part for term in terms for part in walk(term) if cell_of(part) is not None and varies(part)]
+        counts = Counter(part.key() for part in parts)
+        for part in parts:
+            name = str(cell_of(part))
+            if part.key() not in self.names and (counts[part.key()] > 1 or not in_sets(part)):
+                local = f"v_{name}_{part.op}" if in_sets(part) else f"v_{name}"
+                self.lines.append(f"{local} = {self._cell(name, part)}")
+                self.names[part.key()] = local
 
-    def _size(self, term: Term) -> "Size":
-        """How large a term may be, as a sum of products of what it is made of."""
-        op, args = term.op, term.args
-        if op == "const":
-            return {(): max(1, abs(args[0]))}
-        if not self.scan.varies(term):
-            return {(self.names[term.key()],): 1}
-        if op == "field":
-            return {(f"e_{args[0]}",): 1}
-        if op == "select":
-            return {("S",): 1}
-        left, right = (self._size(part) for part in args[-2:])
-        if op in ("add", "sub"):
-            return {product: left.get(product, 0) + right.get(product, 0) for product in {**left, **right}}
-        if op == "mul":
-            return most({tuple(sorted(p + q)): left[p] * right[q]} for p in left for q in right)
-        return most((left, right))
+    def _cell(self, name: str, term: Term) -> str:
+        sort = self.scan.at(name)
+        if term.op == "eq":
+            return f"nobody(T_{sort}.members[{name!r}], K_{sort})"
+        if term.op == "has" and term.args[0].op == "select":
+            return f"holds(T_{sort}.members[{name!r}], K_{sort}, K_{term.args[1].sort.name})"
+        column = f"T_{sort}.at_{name}[k_{sort}]"
+        step = self.scan.steps.get(name)
+        if step is None or sort not in self.scan.repeats:
+            return column
+        return f"{column} + K_{sort}.turn * {self.text(step)}"
 
-    def _gathered(self, terms: Sequence[Term]) -> None:
-        for part in (part for term in terms for part in walk(term)):
-            if part.op in ("select", "has") and self.scan.varies(part) and part.key() not in self.names:
-                name = part.args[0].args[0]
-                self.lines.append(f"v_{name} = T.at_{name}[k]")
-                self.names[part.key()] = f"v_{name}"
-
-    def _shared(self, terms: Sequence[Term]) -> None:
+    def shared(self, terms: Iterable[Term]) -> None:
         counts: Counter[tuple[Any, ...]] = Counter()
         first: dict[tuple[Any, ...], Term] = {}
         for part in (part for term in terms for part in walk(term)):
-            if part.op in _OPERATORS and self.scan.varies(part):
+            if part.op in OPERATORS and part.key() not in self.names and varies(part):
                 counts[part.key()] += 1
                 first.setdefault(part.key(), part)
-        shared = sorted(
-            (first[key] for key, count in counts.items() if count > 1), key=lambda t: sum(1 for _ in walk(t))
-        )
-        for number, part in enumerate(shared):
-            self.lines.append(f"s_{number} = {self.text(part)}")
-            self.names[part.key()] = f"s_{number}"
+        shared = [first[key] for key, count in counts.items() if count > 1]
+        for part in sorted(shared, key=lambda term: sum(1 for _ in walk(term))):
+            name = f"s_{len(self.lines)}"
+            self.lines.append(f"{name} = {self.text(part)}")
+            self.names[part.key()] = name
 
     def text(self, term: Term) -> str:
         name = self.names.get(term.key())
@@ -437,11 +145,17 @@ class _Source:
 
     def _text(self, term: Term) -> str:
         op, args = term.op, term.args
+        if op == "const":
+            return repr(args[0])
         if op == "field":
             return f"e_{args[0]}"
         if op == "ite":
             return f"where({', '.join(map(self.text, args))})"
-        if op == "not" and args[0].op == "eq" and args[0].key() not in self.names:
+        if in_sets(term):
+            return self._cell(str(cell_of(term)), term)
+        if op == "or" and varies(args[0]) and in_sets(args[1]) and args[1].key() not in self.names:
+            return f"either({self.text(args[0])}, lambda: {self.text(args[1])})"
+        if op == "not" and args[0].op == "eq" and args[0].key() not in self.names and not in_sets(args[0]):
             return f"({self.text(args[0].args[0])} != {self.text(args[0].args[1])})"
         if op == "not":
             return f"(~{self.text(args[0])})"
@@ -449,45 +163,141 @@ class _Source:
             return f"({self.text(args[0])} <= {self.text(args[1])})"
         return f"({self.text(args[0])} {_SIGNS[op]} {self.text(args[1])})"
 
+
+class _Look(_Source):
+    """None if a number might not fit; else what the tables may reach then, and how the atoms come out."""
+
+    def __init__(self, scan: Scan, atoms: Sequence[Term]) -> None:
+        super().__init__(scan)
+        self.atoms = atoms
+
+    def source(self) -> str:
+        terms = self.scan.terms
+        self.constants([*terms, *(step.args[1] for step in self.scan.steps.values())])
+        reach = self._bounds(terms)
+        self.gathered(self.atoms)
+        self.shared(self.atoms)
+        cases = "".join(f"same({self.text(atom)}, n), " for atom in self.atoms)
+        return self.function("look", [f"return {reach}, ({cases})"])
+
+    def _bounds(self, terms: Sequence[Term]) -> str:
+        """Nothing is computed that might not fit; what a table may reach then is noted."""
+        scan = self.scan
+        parts = [part for term in terms for part in walk(term) if part.op in _GROWS and varies(part)]
+        whole = _most(map(self._size, parts))
+        total = _most(map(self._size, scan.added.values()))
+        cells: dict[str, list[Size]] = {}
+        for name, cell in scan.cells.items():
+            if cell.sort.name == "Int":
+                cells.setdefault(scan.at(name), []).append(self._size(cell))
+        sizes = [whole, total, *(size for some in cells.values() for size in some)]
+        for name in sorted({name for size in sizes for product in size for name in product} - {"n"}):
+            self.lines.append(f"m_{name} = {self._magnitude(name)}")
+        for sort, some in cells.items():
+            self.lines.append(f"r_{sort} = {_largest_of(map(_polynomial, some))}")
+        limits = [f"r_{sort}" for sort in cells]
+        limits += [text for text in (_polynomial(whole), _polynomial(total, "n * ")) if text]
+        if limits:
+            self.lines += [f"if {_largest_of(limits)} >= ROOM:", "    return None"]
+        return "{" + ", ".join(f"{sort!r}: r_{sort}" for sort in cells) + "}"
+
+    @staticmethod
+    def _magnitude(name: str) -> str:
+        if name.startswith("e_"):
+            return f"c_{name[2:]}.size"
+        return f"T_{name[2:]}.reach" if name.startswith("S_") else f"max(1, abs({name}))"
+
+    def _size(self, term: Term) -> Size:
+        op, args = term.op, term.args
+        if op == "const":
+            return {(): max(1, abs(args[0]))}
+        if not varies(term):
+            return {(self.names[term.key()],): 1}
+        if op == "field":
+            return {(f"e_{args[0]}",): 1}
+        if op == "select":
+            return self._cell_size(args[0].args[0])
+        left, right = (self._size(part) for part in args[-2:])
+        if op in ("add", "sub"):
+            return {product: left.get(product, 0) + right.get(product, 0) for product in {**left, **right}}
+        if op == "mul":
+            return _most({tuple(sorted(p + q)): left[p] * right[q]} for p in left for q in right)
+        return _most((left, right))
+
+    def _cell_size(self, name: str) -> Size:
+        """A cell that grows with each turn is larger by at most all turns."""
+        sort = self.scan.at(name)
+        size: Size = {(f"S_{sort}",): 1}
+        step = self.scan.steps.get(name) if sort in self.scan.repeats else None
+        if step is None:
+            return size
+        return size | {tuple(sorted((*product, "n"))): times for product, times in self._size(step.args[1]).items()}
+
+
+class _Version(_Source):
+    """The guards, and if all hold the effects."""
+
+    def source(self) -> str:
+        scan = self.scan
+        steps = [step.args[1] for step in scan.steps.values()]
+        self.constants([*scan.terms, *steps, *scan.assigned.values()])
+        self.gathered(scan.terms)
+        self.shared(scan.terms)
+        ends = [*self._demands(), *self._writes(), f"W.events[{scan.event!r}] += n", "return True"]
+        return self.function("scan", ends)
+
     def _demands(self) -> list[str]:
         """All guards at once: most often all of them hold."""
-        alike = [self.text(term) for _, term in self.scan.guards if not self.scan.varies(term)]
-        each = [self.text(term) for _, term in self.scan.guards if self.scan.varies(term)]
+        alike: list[str] = []
+        each: list[str] = []
+        for guard in self.scan.guards:
+            condition, then = guard.condition, self.text(guard.then)
+            if guard.then.op == "const" and guard.then.args[0]:
+                continue
+            if condition is not None and condition.op == "const":
+                if not condition.args[0]:
+                    continue
+                condition = None
+            text = then if condition is None else f"({self.text(condition)} <= {then})"
+            mixed = varies(guard.then) or (condition is not None and varies(condition))
+            (each if mixed else alike).append(text)
         alike += [f"({' & '.join(each)}).all()"] if each else []
         return [f"if not ({' and '.join(alike)}):", "    return False"] if alike else []
 
     def _writes(self) -> list[str]:
         """Cells last: gathered columns may be views of them."""
-        scan, values, cells = self.scan, [], []
+        scan, values, written = self.scan, ["X = W.exercised"], []
         for number, (name, cell) in enumerate(scan.cells.items()):
+            if cell_of(cell) == name:
+                continue  # it stays as it was
             text = self.text(cell)
             if text.startswith("v_") or not text.isidentifier():
                 values.append(f"t_{number} = {text}{'.copy()' if text.startswith('v_') else ''}")
                 text = f"t_{number}"
-            cells.append(f"T.at_{name}[k] = {text}")
-        values += [line for number, term in scan.guards for line in self._count(number, term)]
+            sort = scan.at(name)
+            written.append(f"T_{sort}.at_{name}[k_{sort}] = {text}")
+            if scan.sorts[name].name == "Set":
+                written.append(f"W.{name}.size = None")
+        for name, member in scan.members.items():
+            sort, change = scan.at(name), "put" if member.gains else "drop"
+            written.append(f"{change}(T_{sort}.members[{name!r}], K_{sort}, K_{member.item})")
+        values += [f"X[{guard.number}] += {self._times(guard.condition)}" for guard in scan.guards]
         for name, term in scan.added.items():
-            if term is not None:
-                text = self.text(term)
-                values.append(f"W.{name} += " + (f"int({text}.sum())" if scan.varies(term) else f"n * {text}"))
+            text = self.text(term)
+            if text != "0":
+                values.append(f"W.{name} += " + (f"int({text}.sum())" if varies(term) else f"n * {text}"))
         values += [f"W.{name} = {self.text(term)}" for name, term in scan.assigned.items()]
-        if any(cell.sort.name == "Int" for cell in scan.cells.values()):
-            values += ["if reach > S:", "    T.reach = reach"]
-        return [*values, *cells]
+        return [*values, *written]
 
-    def _count(self, number: int, term: Term) -> list[str]:
-        times = "n"
-        if number in self.scan.conditional:
-            condition = term.args[0]
-            text = self.text(condition)
-            times = f"int(count_nonzero({text}))" if self.scan.varies(condition) else f"(n if {text} else 0)"
-        return [f"W.exercised[{number}] += {times}"]
+    def _times(self, condition: Term | None) -> str:
+        """How many entries exercise a guard."""
+        if condition is None:
+            return "n"
+        text = self.text(condition)
+        return f"int(count_nonzero({text}))" if varies(condition) else f"(n if {text} else 0)"
 
 
-Size = dict[tuple[str, ...], int]
-
-
-def most(sizes: Iterable[Size]) -> Size:
+def _most(sizes: Iterable[Size]) -> Size:
     """At least as large as each of them."""
     found: Size = {}
     for size in sizes:
@@ -497,69 +307,54 @@ def most(sizes: Iterable[Size]) -> Size:
 
 
 def _polynomial(size: Size, factor: str = "") -> str:
-    parts = (" * ".join([str(times), *(v if v == "S" else f"m_{v}" for v in p)]) for p, times in size.items())
+    parts = (" * ".join([str(times), *(v if v == "n" else f"m_{v}" for v in p)]) for p, times in size.items())
     text = " + ".join(parts)
     return f"{factor}({text})" if text else ""
 
 
-def _largest(terms: Iterable[Term], wanted: Callable[[Term], bool]) -> Iterator[Term]:
-    """Parts that are wanted, and are not part of one that is."""
-    for term in terms:
-        if wanted(term):
-            yield term
-        else:
-            yield from _largest(term.parts, wanted)
+def _largest_of(texts: Iterable[str]) -> str:
+    parts = sorted(set(texts))
+    return parts[0] if len(parts) == 1 else f"max({', '.join(parts)})"
 
 
 # --- functions --------------------------------------------------------------------------------------------
 
 
-def scan_of(registry: Registry, event: str, active: Collection[str], dropped: str | None, key: str) -> Scan:
-    """The event as a scan, with the guards that are active and all effects but the dropped one."""
-    guards = [c for c in registry.guards(event) if c.name in active and c.name != dropped]
-    effects = [c for c in registry.effects(event).values() if c.name != dropped]
-    return Scan(registry, event, guards, effects, key)
+@cache
+def function_of(scan: Scan) -> Together:
+    return Together(scan)
 
 
-def function_of(scan: Scan) -> Function:
-    source = _Source(scan).source()
+def _defined(name: str, source: str) -> Callable[..., Any]:
     if source not in _FUNCTIONS:
-        space: dict[str, Any] = {
-            "where": np.where,
-            "magnitude": magnitude,
-            "count_nonzero": np.count_nonzero,
-            "ROOM": ROOM,
-        }
-        exec(compile(source, f"<scan_{scan.event}>", "exec"), space)
-        _FUNCTIONS[source] = space[f"scan_{scan.event}"]
+        space: dict[str, Any] = {"where": np.where, "count_nonzero": np.count_nonzero, "ROOM": ROOM}
+        space |= {"either": either, "same": same}
+        space |= {"nobody": cells.nobody, "holds": cells.holds, "put": cells.put, "drop": cells.drop}
+        exec(compile(source, f"<{name}>", "exec"), space)
+        _FUNCTIONS[source] = space[name]
         _FUNCTIONS[source].__doc__ = source
     return _FUNCTIONS[source]
 
 
-_FUNCTIONS: dict[str, Function] = {}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 
-def magnitude(column: Any) -> int:
-    """More than the largest number of a column, and than the least one below nothing."""
-    largest = int(column.view(np.uint64).max())
-    return 1 + (largest if largest < 1 << 63 else max(int(column.max()), -int(column.min())))
+def same(column: Any, count: int) -> bool | None:
+    """What all of a column say; None if they differ."""
+    true = np.count_nonzero(column)
+    return True if true == count else None if true else False
 
 
-def rows_of(rows: Sequence[int]) -> Any:
-    """Rows as an index: a slice, if they follow on each other."""
-    first, count = rows[0], len(rows)
-    if rows[-1] - first == count - 1 and list(rows) == list(range(first, first + count)):
-        return slice(first, first + count)
-    return np.array(rows)
+def either(column: Any, other: Callable[[], Any]) -> Any:
+    """The second is asked only where the first does not hold of all."""
+    return column if column.all() else column | other()
 
 
-def column_of(values: Any, kind: str) -> Any:
-    """A column of Python values for numpy, an array as it is.  OverflowError where 64 bits do not do."""
-    if isinstance(values, np.ndarray):
-        return values
-    if kind == "Bool":
-        try:
-            return np.frombuffer(bytes(values), np.uint8) != 0
-        except (TypeError, ValueError):
-            return np.fromiter(map(bool, values), np.bool_, len(values))
-    return np.frombuffer(values if isinstance(values, array) else array("q", values), np.int64)
+def column_of(values: Any, kind: str) -> Column:
+    """A column of Python values for numpy.  OverflowError where 64 bits do not do."""
+    if kind == "Int":
+        return Column(np.frombuffer(values if isinstance(values, array) else array("q", values), np.int64))
+    try:
+        return Column(np.frombuffer(bytes(values), np.uint8) != 0)
+    except (TypeError, ValueError):
+        return Column(np.fromiter(map(bool, values), np.bool_, len(values)))

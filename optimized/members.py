@@ -3,37 +3,15 @@
 import heapq
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 from attrs import Factory, define, field
 
-from .job import Job
+from .job import Job, Line, Member
 from .service import Counters
 
 Rank = Any
 """An integer, or a pair of them: whatever one kind of sharing compares."""
-
-
-class Line(Protocol):
-    """The waiting requests of a member: by arrival, or a group again."""
-
-    size: int
-
-    def push(self, job: Job) -> None: ...
-
-    def first(self) -> Job | None: ...
-
-    def pop(self) -> Job | None: ...
-
-    def put_back(self, job: Job) -> None: ...
-
-    def picked(self, job: Job) -> None: ...
-
-    def left(self, job: Job) -> None: ...
-
-    def refund(self, job: Job, amount: int) -> None: ...
-
-    def review(self, client: str) -> None: ...
 
 
 @define(eq=False)
@@ -72,22 +50,6 @@ class Arrivals:
 
     def review(self, client: str) -> None:
         """Nobody in it is held by itself."""
-
-
-@define(eq=False)
-class Member:
-    """A client or a lane.  `number` breaks ties: who was seen first.  Its counter stands at `account`.  `waiting` is
-    more than its line has by those who are out of it, to be picked or put back; `aged` of them waited long.  `held`: a
-    cap keeps it out of the race."""
-
-    name: str
-    number: int
-    account: int
-    line: Line
-    waiting: int = 0
-    aged: int = 0
-    place: int = 0
-    held: bool = False
 
 
 @define(eq=False)

@@ -2,7 +2,7 @@
 
 from ..spec.settings import OF_CLIENTS, Settings, unsupported
 from ..spec.vocabulary import Unsupported
-from .arrays import LARGEST
+from .ints import LARGEST
 from .queue import ORDERS
 from .sharing import SHARINGS
 

@@ -2,14 +2,15 @@
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 
 from attrs import Factory, define, field
 
 from ..spec.queueing import NEVER_NS, expected_left, mlfq_level
 from ..spec.settings import AGING_ARRIVALS, SJF_ARRIVALS, Settings
-from .arrays import Ints, Rows
+from .arrays import Rows
+from .ints import Ints
 from .job import Job
 
 Key = Callable[[Job], int]
@@ -19,6 +20,8 @@ class Queue:
     """What a queue is asked and told.  Where clients are charged, service counts; else it says nothing."""
 
     size: int
+    keeps_order = True
+    """Who is next stays so while nobody comes, goes or is admitted, whatever is served meanwhile."""
 
     def push(self, job: Job) -> None:
         """It waits from now on."""
@@ -34,6 +37,11 @@ class Queue:
     def left(self, job: Job) -> None:
         """It stands in the queue, and waits no longer."""
         raise NotImplementedError
+
+    @property
+    def has_caps(self) -> bool:
+        """Whether anybody is ever told that it `may` not."""
+        return False
 
     def may(self, job: Job) -> bool:
         """Whether the caps of its client and lane let it run."""
@@ -56,9 +64,8 @@ class Queue:
     def ran(self, job: Job, end: int) -> None:
         """Its positions up to `end` are scheduled."""
 
-    def fields_of(self, job: Job) -> tuple[int, ...]:
-        """What stands in its row of clients and service."""
-        return (0,) * 5
+    def seated(self, rows: Rows, which: Ints, jobs: Sequence[Job]) -> None:
+        """They run from now on, in these rows, where what is of clients and service has its columns."""
 
     def served(self, rows: Rows, which: Ints) -> None:
         """Each of these rows got an output."""

@@ -20,23 +20,20 @@ from ..spec.vocabulary import (
     Request,
     RequestView,
     Settings,
-    blocks_alone,
-    blocks_for,
 )
-from .arrays import FEW_ROWS, LARGEST, NOTHING, Bools, Ints, Rows
+from .admission import Admission, Entrance, Room
+from .arrays import FEW_ROWS, Rows
 from .batch import Batch, Growth
 from .blocks import Blocks, parts
 from .calendar import Calendar
 from .clients import ClientQueue
+from .ints import LARGEST, NOTHING, Bools, Ints
 from .job import NO_ROW, Job
 from .promises import claims_of, constants_of, refuse
 from .queue import Queue, one_queue
 from .sharing import SHARINGS
 
 __version__ = "1"
-
-Admission = tuple[Job, int, int]
-"""Who enters, how many tokens it runs in this step, how many blocks it takes."""
 
 
 class Scheduler:
@@ -52,6 +49,7 @@ class Scheduler:
         self.rows = Rows.of(FEW_ROWS)
         self.blocks = Blocks.of(settings.blocks, FEW_ROWS)
         self.queue = new_queue(settings)
+        self.entrance = Entrance(settings, self.queue)
         self.order: Ints = NOTHING
         self.jobs: dict[str, Job] = {}
         self.seen: set[str] = set()
@@ -81,10 +79,11 @@ class Scheduler:
         if request.id in self.seen:
             return Receipt(verdict="duplicate", of=request.id)
         self.seen.add(request.id)
-        for reason, limit, value in self.limits(request):
+        for reason, limit, value in self.entrance.limits(request):
             if value > limit:
                 return Receipt(verdict="refused", reason=reason, limit=limit, value=value)
         self.arrivals += 1
+        self.open_calendar()
         job = self.jobs[request.id] = Job.of(request, self.arrivals)
         self.queue.push(job)
         return Receipt(verdict="accepted")
@@ -94,6 +93,7 @@ class Scheduler:
         job = self.jobs.get(request_id)
         if job is None:
             return self.deltas
+        self.open_calendar()
         if job.row == NO_ROW:
             self.queue.left(job)
         else:
@@ -166,7 +166,13 @@ class Scheduler:
 
     def complete_arrays(self, batch: Batch, stop: Bools) -> Ints:
         """The results of a step: of each entry that sampled, in order, whether the model ended there.  The rows of
-        those who have ended now."""
+        those who have ended now.  Raises ValueError where `stop` has another length."""
+        sampled = len(batch.row) if batch.all_sample else np.count_nonzero(batch.samples)
+        if len(stop) != sampled:
+            raise ValueError(
+                f"stop has {len(stop)} entries, but {sampled} entries of step {batch.step} sampled: "
+                "give one for each that did, in order"
+            )
         self.deltas, self.record = [], False
         if self.in_flight.get(batch.step) is not batch:
             return NOTHING
@@ -179,21 +185,21 @@ class Scheduler:
             stop = stop[standing[batch.samples > 0]]
         return self.settle(batch, standing, served, stop)
 
+    def run_ahead(self, steps: int) -> int:
+        """Up to so many steps and their results, without a stop, in one go: as long as the calendar stands and nobody
+        who waits could enter.  How many were done; the state is what as many single ones would have left."""
+        self.deltas, self.record = [], False
+        calendar = self.calendar
+        if calendar is None or self.in_flight or not self.is_shut(calendar):
+            return 0
+        todo = min(steps, calendar.last_step - 1 - calendar.steps)
+        before = calendar.steps
+        while todo > 0 and (done := self.tick_ahead(calendar, min(todo, calendar.block_size))):
+            todo -= done
+        return calendar.steps - before
+
     def ids_of(self, rows: Ints) -> list[str]:
         return [job.request.id for job in self.rows.jobs_at(rows)]
-
-    # --- the door ----------------------------------------------------------------------------------------
-
-    def limits(self, request: Request) -> list[tuple[str, int, int]]:
-        """Reason, limit and value of each limit of the door, in the order in which they are looked at."""
-        s, prompt, output = self.settings, request.prompt_tokens, request.max_output_tokens
-        limits = [
-            ("prompt_tokens", s.max_prompt_tokens, prompt),
-            ("output_tokens", s.max_output_tokens, output),
-            ("model_tokens", s.max_model_tokens, prompt + output),
-            ("kv_blocks", s.blocks, blocks_alone(prompt, output, s.block_size)),
-        ]
-        return limits if s.chunked_prefill else [*limits, ("token_budget", s.token_budget, prompt + output - 1)]
 
     # --- a step ------------------------------------------------------------------------------------------------
 
@@ -217,7 +223,7 @@ class Scheduler:
             growth, victims = self.with_victims(growth)
             self.release(victims, growth)
         else:
-            admitted = self.admit(growth)
+            admitted = self.admit(self.settings.token_budget - growth.scheduled, self.blocks.free - growth.needed)
         self.grow(growth)
         return self.issue(growth, admitted)
 
@@ -227,16 +233,18 @@ class Scheduler:
         tokens = rows.left[order]
         if settings.chunked_prefill and settings.chunk_tokens:
             np.minimum(tokens, min(settings.chunk_tokens, LARGEST), out=tokens)
-        tokens *= rows.samples_left[order] > 0
-        if int(tokens.sum()) > settings.token_budget:
-            before = np.cumsum(tokens) - tokens
+        if self.in_flight:  # else who has no samples left has ended
+            tokens *= rows.samples_left[order] > 0
+        scheduled = int(np.add.reduce(tokens))
+        if scheduled > settings.token_budget:
+            before = tokens.cumsum() - tokens
             np.minimum(tokens, np.maximum(settings.token_budget - before, 0), out=tokens)
+            scheduled = settings.token_budget
         start = rows.issued[order]
         missing = start + tokens - rows.held[order] * settings.block_size
-        missing *= tokens > 0
-        growing = np.flatnonzero(missing > 0)
+        growing = (missing > 0).nonzero()[0]
         blocks = -(-missing[growing] // settings.block_size)
-        return Growth(order, start, tokens, growing, blocks, int(blocks.sum()))
+        return Growth(order, start, tokens, growing, blocks, int(np.add.reduce(blocks)), scheduled)
 
     def with_victims(self, growth: Growth) -> tuple[Growth, Ints]:
         """What those who remain get, and who does not."""
@@ -266,67 +274,19 @@ class Scheduler:
 
     # --- admissions --------------------------------------------------------------------------------------
 
-    def admit(self, growth: Growth) -> list[Admission]:
-        """From the head of the queue until somebody does not fit (break) or nobody does (skip): who, with how many
-        tokens and how many blocks."""
-        if not self.queue.size:
+    def admit(self, tokens: int, blocks: int) -> list[Admission]:
+        """Who enters where so many tokens and blocks are left."""
+        settings, running = self.settings, len(self.order)
+        if not self.queue.size or running >= settings.seats:
             return []
-        budget = self.settings.token_budget - int(growth.tokens.sum())
-        return self.admit_into(budget, self.blocks.free - growth.needed)
-
-    def admit_into(self, budget: int, blocks: int) -> list[Admission]:
-        settings, queue = self.settings, self.queue
-        seats = settings.seats - len(self.order)
-        resident, prefilling = self.resident_tokens, self.prefilling()
-        admitted: list[Admission] = []
-        blocked: list[Job] = []
-        while seats > 0 and budget > 0 and blocks > 0 and (job := queue.pop()):
-            alone = not (len(self.order) or admitted)
-            tokens = self.chunk(job, budget)
-            needed = self.reserved(job, tokens)
-            fits = tokens > 0 and queue.may(job) and needed <= blocks - (0 if alone else settings.watermark_blocks)
-            if not (fits and self.is_within_caps(job, resident, prefilling, alone=alone)):
-                blocked.append(job)
-                if settings.at_blocked_head == "break":
-                    break
-                continue
-            queue.picked(job)
-            admitted.append((job, tokens, needed))
-            seats, budget, blocks = seats - 1, budget - tokens, blocks - needed
-            resident, prefilling = resident + job.length, prefilling + 1
-        for job in blocked:
-            queue.put_back(job)
-        return admitted
-
-    def chunk(self, job: Job, budget: int) -> int:
-        """Its first tokens; 0 where it would have to run in one piece and cannot."""
-        settings = self.settings
-        if not settings.chunked_prefill:
-            return job.known if job.known <= budget else 0
-        most = min(job.known, budget)
-        return min(most, settings.chunk_tokens) if settings.chunk_tokens else most
-
-    def reserved(self, job: Job, tokens: int) -> int:
-        """Blocks that an admission takes."""
-        reserve = self.settings.reserve
-        if reserve == "declared":
-            tokens = job.prompt + job.declared - 1
-        elif reserve == "known":
-            tokens = job.known
-        return blocks_for(tokens, self.settings.block_size)
+        room = Room(running, settings.seats - running, tokens, blocks, self.resident_tokens, self.prefilling())
+        return self.entrance.admit(room)
 
     def prefilling(self) -> int:
         """Prompts in prefill, where that is asked; while a calendar stands there are none."""
         if not self.settings.prefilling_requests or self.calendar is not None:
             return 0
         return int((self.rows.issued[self.order] < self.rows.prefill_end[self.order]).sum())
-
-    def is_within_caps(self, job: Job, resident: int, prefilling: int, *, alone: bool) -> bool:
-        """Tokens do not count for whoever is alone."""
-        s = self.settings
-        if s.prefilling_requests and prefilling >= s.prefilling_requests:
-            return False
-        return alone or not s.resident_tokens or resident + job.length <= s.resident_tokens
 
     # --- the phases after DECIDE -----------------------------------------------------------------------------
 
@@ -366,23 +326,21 @@ class Scheduler:
 
     def seat(self, admitted: list[Admission]) -> Ints:
         """Rows for the admitted, with their blocks."""
-        fields: list[tuple[int, ...]] = []
-        for number, (job, _, needed) in enumerate(admitted, start=self.admissions + 1):
-            job.admission = number
+        jobs = [job for job, _, _ in admitted]
+        for job in jobs:
+            self.admissions += 1
+            job.admission = self.admissions
             self.resident_tokens += job.length
-            known, left = job.known, job.declared - job.outputs
-            positions = 0, known, 0, job.outputs, left, job.declared, needed, known
-            fields.append(positions + self.queue.fields_of(job))
-        self.admissions += len(admitted)
-        rows = self.rows.seat([job for job, _, _ in admitted], fields)
+        counts = np.array([needed for _, _, needed in admitted], dtype=np.int64)
+        rows = self.rows.seat(jobs, counts)
+        self.queue.seated(self.rows, rows, jobs)
         self.blocks.reach_rows(self.rows.count)
-        counts = self.rows.held[rows]
         taken = self.blocks.append(rows, np.zeros_like(counts), counts)
         if self.record:
-            for (job, _, _), blocks in zip(admitted, parts(taken, counts), strict=True):
+            for job, blocks in zip(jobs, parts(taken, counts), strict=True):
                 self.deltas.append(("took", job.request.id, blocks))
                 self.deltas.append(("resumed" if job.was_preempted else "admitted", job.request.id, 0))
-        for job, _, _ in admitted:
+        for job in jobs:
             job.was_preempted = False
         self.order = np.concatenate((self.order, rows))
         return rows
@@ -390,25 +348,27 @@ class Scheduler:
     def issue(self, growth: Growth, admitted: list[Admission]) -> Batch:
         """Positions are scheduled; the last known one is followed by an output to come."""
         row, start, tokens = growth.row, growth.start, growth.tokens
-        if len(row) and not tokens.all():
-            some = tokens > 0
+        if np.count_nonzero(tokens) < len(tokens):
+            some = tokens.nonzero()[0]
             row, start, tokens = row[some], start[some], tokens[some]
         if admitted:
             first = np.array([tokens for _, tokens, _ in admitted], dtype=np.int64)
             row = np.concatenate((row, self.seat(admitted)))
             start = np.concatenate((start, np.zeros_like(first)))
             tokens = np.concatenate((tokens, first))
-        rows = self.rows
+        rows, end = self.rows, start + tokens
         left = rows.left[row] - tokens
         samples = (left == 0).astype(np.int64)
-        rows.issued[row] = start + tokens
+        all_sample = np.count_nonzero(samples) == len(samples)
+        rows.issued[row] = end
         rows.left[row] = left + samples
         rows.samples_left[row] -= samples
         if self.queue.hears_of_chunks:
-            self.tell_chunks(row, rows.issued[row])
-        is_calm = len(row) == len(self.order) and not admitted and samples.all()
+            self.tell_chunks(row, end)
+        is_calm = len(row) == len(self.order) and not admitted and all_sample
         self.calm = self.calm + 1 if is_calm else 0
-        return Batch(self.steps, row, start, tokens, samples, rows.generation[row])
+        left_so_far, generation = rows.left_so_far, rows.generation[row]
+        return Batch(self.steps, row, start, tokens, samples, end, generation, left_so_far, all_sample)
 
     def tell_chunks(self, rows: Ints, ends: Ints) -> None:
         """Where a prompt is charged as it is scheduled."""
@@ -421,8 +381,10 @@ class Scheduler:
     def served_by(self, batch: Batch) -> tuple[Bools | None, Ints]:
         """Which entries still stand (None: all), and the rows of those that bring an output."""
         standing = batch.standing(self.rows)
+        if standing is None and batch.all_sample:
+            return None, batch.row
         brings = batch.samples > 0 if standing is None else (batch.samples > 0) & standing
-        return standing, batch.row if brings.all() else batch.row[brings]
+        return standing, batch.row[brings]
 
     def settle(self, batch: Batch, standing: Bools | None, served: Ints, stopped: Bools) -> Ints:
         """Results count for the entries that still stand; who ends, in order.  `served` are rows that got an output,
@@ -432,7 +394,7 @@ class Scheduler:
             return NOTHING
         if self.calendar is not None and (self.calendar.done or batch.calendar is self.calendar):
             self.leave_calendar()
-        rows, row, computed = self.rows, batch.row, batch.start + batch.tokens
+        rows, row, computed = self.rows, batch.row, batch.ends()
         if standing is not None:
             row, computed = row[standing], computed[standing]
         rows.computed[row] = computed
@@ -441,7 +403,7 @@ class Scheduler:
         outputs = rows.outputs[served] + 1
         rows.outputs[served] = outputs
         self.queue.served(rows, served)
-        ended = np.flatnonzero(stopped | (outputs >= rows.declared[served]))
+        ended = (stopped | (outputs >= rows.declared[served])).nonzero()[0]
         if len(ended):
             self.leave_calendar()
             self.finish(served[ended], stopped[ended])
@@ -449,7 +411,8 @@ class Scheduler:
 
     def finish(self, rows: Ints, stopped: Bools) -> None:
         for (job, gave), stop in zip(self.leave_rows(rows), stopped.tolist(), strict=True):
-            self.tell_given(job, gave)
+            if self.record:
+                self.tell_given(job, gave)
             self.queue.released(job)
             self.end(job, ("finished", job.request.id, "stop" if stop else "length"))
 
@@ -471,12 +434,12 @@ class Scheduler:
         running = len(calendar.order)
         growing = calendar.at_edge(self.rows)
         budget, free = self.settings.token_budget - running, self.blocks.free - len(growing)
-        admitted = []
         if calendar.steps == calendar.last_step or budget < 0 or free < 0:
             self.leave_calendar()
             return None
+        admitted = self.admit(budget, free)
         if self.queue.size and running < self.settings.seats:
-            admitted = self.admit_into(budget, free)
+            calendar.is_closed = self.queue.keeps_order and not admitted
         if admitted:
             self.leave_calendar()
             growth = self.compose(self.order)
@@ -487,7 +450,43 @@ class Scheduler:
         start = calendar.starts + calendar.steps
         calendar.steps += 1
         ones = calendar.ones
-        return Batch(self.steps, calendar.order, start, ones, ones, calendar.generation, calendar, calendar.steps)
+        return Batch(
+            self.steps,
+            calendar.order,
+            start,
+            ones,
+            ones,
+            generation=calendar.generation,
+            left_so_far=self.rows.left_so_far,
+            all_sample=True,
+            calendar=calendar,
+            tick=calendar.steps,
+        )
+
+    def is_shut(self, calendar: Calendar) -> bool:
+        """Whether no step of the calendar will admit anybody, and each has the budget for all who run."""
+        running, budget = len(calendar.order), self.settings.token_budget
+        is_full = running >= self.settings.seats or running == budget
+        return running <= budget and (not self.queue.size or is_full or calendar.is_closed)
+
+    def open_calendar(self) -> None:
+        """Others wait now than those who did not fit."""
+        if self.calendar is not None:
+            self.calendar.is_closed = False
+
+    def tick_ahead(self, calendar: Calendar, steps: int) -> int:
+        """So many ticks and their results, or as many as there are blocks for."""
+        rows, counts = calendar.edges_ahead(self.rows, steps)
+        taken = np.cumsum(counts)
+        done = int(np.searchsorted(taken, self.blocks.free, side="right"))
+        if done and taken[done - 1]:
+            self.grow_by_one(rows[: taken[done - 1]])
+        calendar.steps += done
+        calendar.done += done
+        self.steps += done
+        for _ in range(done):
+            self.queue.tick()
+        return done
 
     def is_next_tick(self, batch: Batch) -> bool:
         """Whether a result is what the calendar expects, and nobody reaches its length by it."""
@@ -518,19 +517,16 @@ class Scheduler:
             self.deltas.append(event)
 
     def tell_given(self, job: Job, blocks: list[int]) -> None:
-        if self.record and blocks:
+        if blocks:
             self.deltas.append(("gave", job.request.id, blocks))
 
     def leave_rows(self, rows: Ints) -> list[tuple[Job, list[int]]]:
         """Out of the running set, in this order: who, and, where it is told, the blocks that it gave."""
         counts = self.rows.held[rows]
         given = self.blocks.give_all(rows, counts)
-        outputs = self.rows.outputs[rows].tolist()
         jobs = self.rows.leave(rows)
-        for job, made in zip(jobs, outputs, strict=True):
-            job.outputs = made
-        self.order = self.order[self.rows.taken[self.order]]
-        self.resident_tokens -= sum(job.length for job in jobs)
+        self.order = self.order[self.rows.taken[self.order].nonzero()[0]]
+        self.resident_tokens -= sum([job.length for job in jobs])
         return list(zip(jobs, parts(given, counts) if self.record else repeat([]), strict=False))
 
 

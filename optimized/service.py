@@ -3,7 +3,7 @@
 import numpy as np
 from attrs import Factory, define
 
-from .arrays import LARGEST, NOTHING, Ints, integers
+from .ints import LARGEST, NOTHING, Ints, integers
 
 FEW_MEMBERS = 16
 

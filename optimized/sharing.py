@@ -6,7 +6,8 @@ from attrs import define
 
 from ..spec.service import lane_prices
 from ..spec.settings import Settings
-from .members import Group, Member, Rank, Sharing
+from .job import Member
+from .members import Group, Rank, Sharing
 
 
 class Vtc(Sharing):

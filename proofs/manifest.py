@@ -18,20 +18,33 @@ _HEAD = "# Written by `python -m schedspec.proofs --write`; each run of the proo
 
 @frozen(kw_only=True)
 class Proof:
-    """The obligations of one rule.  `expected` is the worst verdict among them."""
+    """The obligations of one rule.  `theory`: engine (the relation, as the monitor compiles it, history variables
+    beside it) or counters (a model of the algorithm).  `statements`: what is proved, in the order of `conjuncts`.
+    `bounds`, `parts`: rules over traces of which it is the algorithm's half, or a part.  `expected` is the worst
+    verdict among the obligations."""
 
+    theory: str
     rule: str
     conjuncts: tuple[str, ...]
+    statements: tuple[str, ...]
+    bounds: tuple[str, ...]
+    parts: tuple[str, ...]
     obligations: int
     expected: str
     tools: tuple[str, ...]
     seconds: float
+
+    @property
+    def is_of_traces(self) -> bool:
+        """What the rule says is proved of every trace that keeps its guards."""
+        return self.theory == "engine" and not self.parts
 
 
 @frozen(kw_only=True)
 class Firing:
     """An event that a step of a finite scope shows to be possible, or not."""
 
+    theory: str
     event: str
     expected: str
 
@@ -40,6 +53,7 @@ class Firing:
 class Mutant:
     """A conjunct left out.  `expected`: refuted (then `breaks` has the invariants), implied or survives."""
 
+    theory: str
     conjunct: str
     event: str
     expected: str
@@ -115,10 +129,15 @@ def write(manifest: Manifest, path: Path = PATH) -> None:
 def proved_rules() -> dict[str, str]:
     """Rule -> what proves it, for its card."""
     manifest = read()
-    told = {proof.rule: _told(proof) for proof in manifest.proofs if proof.expected == "proved"}
+    proved = [proof for proof in manifest.proofs if proof.expected == "proved"]
+    of_algorithms: dict[str, list[str]] = {}
     for rule, theorems in _theorems_by_rule(manifest, "bound").items():
-        told[rule] = f"coq: {theorems}: of the counter algorithm; the rule judges any scheduler by its trace"
-    return told
+        of_algorithms.setdefault(rule, []).append(f"coq: {theorems}")
+    for proof in proved:
+        for rule in proof.bounds:
+            of_algorithms.setdefault(rule, []).append(f"{_told(proof)}")
+    told = {rule: f"{'; '.join(by)}: {_OF_ALGORITHMS}" for rule, by in of_algorithms.items()}
+    return told | {proof.rule: _told(proof) for proof in proved if proof.is_of_traces}
 
 
 def related_theorems() -> dict[str, str]:
@@ -126,10 +145,16 @@ def related_theorems() -> dict[str, str]:
     reached, and what goes wrong without it."""
     manifest = read()
     told: dict[str, list[str]] = {}
+    for proof in manifest.proofs:
+        for rule in proof.parts if proof.expected == "proved" else ():
+            told.setdefault(rule, []).append(f"part: {_told(proof)}")
     for role in ("part", "constant", "reached", "condition"):
         for rule, theorems in _theorems_by_rule(manifest, role).items():
             told.setdefault(rule, []).append(f"{role}: {theorems}")
     return {rule: "; ".join(parts) for rule, parts in told.items()}
+
+
+_OF_ALGORITHMS = "of the counter algorithm; the rule judges any scheduler by its trace"
 
 
 def _theorems_by_rule(manifest: Manifest, role: str) -> dict[str, str]:
@@ -143,7 +168,8 @@ def _theorems_by_rule(manifest: Manifest, role: str) -> dict[str, str]:
 
 def _told(proof: Proof) -> str:
     tools, conjuncts = " and ".join(proof.tools), ", ".join(proof.conjuncts)
-    return f"{tools}: {conjuncts} ({proof.obligations} obligations)"
+    where = "" if proof.theory == "engine" else f" of {proof.theory}.py"
+    return f"{tools}: {conjuncts}{where} ({proof.obligations} obligations)"
 
 
 def differences(expected: Manifest, found: Manifest) -> list[str]:
@@ -168,12 +194,16 @@ def faults(found: Manifest) -> list[str]:
 
 def _by_name(manifest: Manifest) -> dict[str, Entry]:
     named: dict[str, Entry] = {}
-    named |= {f"the proof of {proof.rule}": evolve(proof, seconds=0) for proof in manifest.proofs}
-    named |= {f"event {firing.event}": firing for firing in manifest.events}
-    named |= {f"the mutant without {mutant.conjunct}": mutant for mutant in manifest.mutants}
+    named |= {f"the proof of {p.rule}{_of(p.theory)}": evolve(p, seconds=0) for p in manifest.proofs}
+    named |= {f"event {firing.event}{_of(firing.theory)}": firing for firing in manifest.events}
+    named |= {f"the mutant without {m.conjunct}{_of(m.theory)}": m for m in manifest.mutants}
     named |= {f"theorem {theorem.name}": evolve(theorem, seconds=0) for theorem in manifest.theorems}
     named |= {f"the change '{change.what}'": change for change in manifest.changes}
     return named
+
+
+def _of(theory: str) -> str:
+    return "" if theory == "engine" else f" of {theory}"
 
 
 def _tuples(entry: dict[str, Any]) -> dict[str, Any]:

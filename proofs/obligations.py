@@ -14,6 +14,7 @@ from attrs import frozen
 from schedspec.spec.registry import Conjunct, Registry
 from schedspec.spec.terms import Sort, Term, walk
 
+from .history import Remembered
 from .smt import Expr, Finite, Reading, Unbounded
 from .theory import Theory
 
@@ -92,12 +93,13 @@ class Step:
         theory, registry = self.theory, self.theory.registry
         binding = registry.of_kind("invariant") + self.guards
         terms = [c.term for c in binding if goal is None or is_usable(registry, c, goal)]
+        effects = [c.term for c in self.effects if goal is None or is_within(c, goal)]
         terms += theory.in_scope if isinstance(self.reading, Finite) else ()
         return [
             *theory.parameters,
             *terms,
             *theory.events.get(self.event, ()),
-            *(c.term for c in self.effects),
+            *effects,
         ]
 
     def say(self, term: Term) -> Expr:
@@ -112,8 +114,15 @@ class Step:
 
 def is_usable(registry: Registry, conjunct: Conjunct, goal: Conjunct) -> bool:
     """It binds every subject that the goal's rule binds."""
+    if not is_within(conjunct, goal):
+        return False
     must = registry.rules[conjunct.rule].level == "MUST" or registry.rules[goal.rule].level == "SHOULD"
     return must and set(conjunct.binding.claims) <= set(goal.binding.claims)
+
+
+def is_within(conjunct: Conjunct, goal: Conjunct) -> bool:
+    """What a rule says is proved without the history of a run, so that its proofs stay as small as they are."""
+    return isinstance(goal, Remembered) or not isinstance(conjunct, Remembered)
 
 
 def near(terms: Sequence[Term], goal: Conjunct) -> list[Term]:

@@ -34,7 +34,7 @@ Table = dict[str, list[Pin]]
 def from_proofs(manifest: Manifest | None = None) -> Table:
     """Conjunct -> its pins, as the manifest has them."""
     table: Table = {}
-    for mutant in (manifest or read()).mutants:
+    for mutant in (m for m in (manifest or read()).mutants if m.theory == "engine"):
         table[mutant.conjunct] = [Pin("proof", invariant, mutant.event) for invariant in mutant.breaks]
         if mutant.expected == "implied":
             table[mutant.conjunct].append(Pin("implied", "the other guards and the invariants", mutant.event))

@@ -10,17 +10,26 @@ from attrs import frozen
 
 import schedspec.spec.rules  # noqa: F401  (importing them fills the registry)
 from schedspec.spec.registry import Registry
-from schedspec.spec.relation import RUNNING, WAITING, BlockId, Computed, Engine, Late, Spare, registry
-from schedspec.spec.terms import Bool, Term, card, forall, implies
+from schedspec.spec.relation import RUNNING, WAITING, Accept, BlockId, Computed, Engine, Late, Refuse, Spare
+from schedspec.spec.terms import Bool, Int, Term, card, forall, implies
+
+from .history import registry
 
 __all__ = ["ENGINE", "Theory"]
 
 
 @frozen
 class Theory:
-    """A registry, and what is assumed of its parameters, its initial state and its events."""
+    """A registry, and what is assumed of its parameters, its initial state and its events.
+
+    `bounds` and `parts`: which rules over traces are proved of an algorithm by a rule of it, and which in part.  What
+    the relation itself says is proved of its rules as they stand, save where it is a part.
+    """
 
     registry: Registry
+    name: str = "engine"
+    bounds: Mapping[str, tuple[str, ...]] = {}
+    parts: Mapping[str, tuple[str, ...]] = {}
     parameters: tuple[Term, ...] = ()
     initial: tuple[Term, ...] = ()
     chosen_initially: frozenset[str] = frozenset()  # variables that start as `initial` says, not at zero
@@ -34,7 +43,7 @@ class Theory:
 
 
 def _parameters(s: Engine) -> tuple[Bool, ...]:
-    return (s.block_size >= 1, s.lookahead >= 0)
+    return (s.block_size >= 1, s.lookahead >= 0, s.token_budget >= 1)
 
 
 def _initial(s: Engine) -> tuple[Bool, ...]:
@@ -43,6 +52,13 @@ def _initial(s: Engine) -> tuple[Bool, ...]:
         forall(BlockId, lambda b: s.free.has(b) == ~s.aside.has(b)),
         card(s.free) + card(s.aside) == s.pool_blocks,
     )
+
+
+def _asked(s: Engine, e: Accept | Refuse) -> tuple[Bool, ...]:
+    """What a request takes when it is alone: the monitor divides, and rounds up (`vocabulary.blocks_alone`)."""
+    positions: Int = e.prompt + e.max_output - 1
+    room: Int = e.blocks_alone * s.block_size
+    return (positions <= room, room < positions + s.block_size)
 
 
 def _computed(s: Engine, e: Computed) -> tuple[Bool, ...]:
@@ -71,12 +87,15 @@ _BEFORE = Engine("state")
 
 ENGINE = Theory(
     registry,
+    parts={"LIVE-2": ("LIVE-2",)},
     parameters=_parameters(_BEFORE),
     initial=_initial(_BEFORE),
     chosen_initially=frozenset({"free"}),
     scope={"RequestId": 2, "BlockId": 3, "PrefixId": 2},
     in_scope=(_BEFORE.block_size == 2,),  # products of variables are hard, and no counter-example needs them
     events={
+        "Accept": _asked(_BEFORE, Accept("field")),
+        "Refuse": _asked(_BEFORE, Refuse("field")),
         "Computed": _computed(_BEFORE, Computed("field")),
         "Spare": _spare(_BEFORE, Spare("field")),
         "Late": _late(_BEFORE, Late("field")),

@@ -4,7 +4,7 @@ A step has four phases, always in this order: DECIDE (`decide.py`), RELEASE what
 who run, CHARGE positions and write the plan down.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..spec.vocabulary import (
@@ -19,6 +19,7 @@ from ..spec.vocabulary import (
     Settings,
     blocks_alone,
 )
+from .canonical import Names, canonical, plainly
 from .classes import has_classes
 from .decide import Deciding
 from .job import ENDED, RUNNING, WAITING, Job
@@ -132,6 +133,13 @@ class Scheduler(Deciding):
             index=sorted(pool.key_of),
             client_counters=state.queue.counters(),
         )
+
+    def canonical(self, requests: Mapping[str, int], clients: Mapping[str, int]) -> Hashable:
+        """What a decision to come can depend on, with requests and clients called by these numbers: for a search that
+        takes one state for another.  Whatever a subclass adds is part of it."""
+        names = Names(requests, clients)
+        beside = {name: value for name, value in vars(self).items() if name not in ("state", "record")}
+        return canonical(self.state, names), plainly(beside, names)
 
     # --- the door ----------------------------------------------------------------------------------------
 

@@ -7,14 +7,29 @@ from .catalogue import registry
 from .printed import printed
 from .registry import Rule
 
+NONE: Mapping[str, str] = {}
 
-def cards(proved: Mapping[str, str], related: Mapping[str, str]) -> list[dict[str, Any]]:
+
+def cards(
+    proved: Mapping[str, str],
+    related: Mapping[str, str],
+    exhausted: Mapping[str, str] = NONE,
+    parts: Mapping[str, str] = NONE,
+) -> list[dict[str, Any]]:
     """All cards in catalogue order; `proved` says of a rule which proof there is (the proofs' manifest), `related`
-    which theorems are about it, but no proof of it."""
-    return [card(rule, proved, related) for rule in registry.sorted_rules()]
+    which theorems are about it, but no proof of it; `exhausted` in which bounds every run was looked at, and `parts`
+    the same of rules of which only a part was asked."""
+    return [card(rule, proved, related, exhausted, parts) for rule in registry.sorted_rules()]
 
 
-def card(rule: Rule, proved: Mapping[str, str], related: Mapping[str, str]) -> dict[str, Any]:
+def card(
+    rule: Rule,
+    proved: Mapping[str, str],
+    related: Mapping[str, str],
+    exhausted: Mapping[str, str],
+    parts: Mapping[str, str],
+) -> dict[str, Any]:
+    evidence = "proved" if rule.id in proved else "exhausted in a bound" if rule.id in exhausted else "tested"
     return {
         "id": rule.id,
         "level": rule.level,
@@ -25,7 +40,7 @@ def card(rule: Rule, proved: Mapping[str, str], related: Mapping[str, str]) -> d
         "needs": rule.binding.needs,
         "ordered": rule.binding.ordered,
         "claims": list(rule.binding.claims),
-        "evidence": "proved" if rule.id in proved else "tested",
+        "evidence": evidence,
         "bugs": list(rule.bugs),
         "formal": [
             {
@@ -41,5 +56,6 @@ def card(rule: Rule, proved: Mapping[str, str], related: Mapping[str, str]) -> d
         "checked_by": list(rule.checked_by),
         "proved_by": proved.get(rule.id),
         "theorems": related.get(rule.id),
+        "exhausted": exhausted.get(rule.id) or parts.get(rule.id),
         "implies": [{"also": edge.also, "why": edge.why} for edge in registry.edges if edge.rule == rule.id],
     }

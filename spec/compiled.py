@@ -57,7 +57,7 @@ class World:
 def _makers(state: type[State]) -> dict[str, Callable[[], Any]]:
     """Attribute of a world -> what makes its first value."""
     makers: dict[str, Callable[[], Any]] = {
-        name: _ZEROS[sort.name] for name, sort in state.sorts.items() if sort.name != "Map"
+        name: _ZEROS.get(sort.name, _nobody) for name, sort in state.sorts.items() if sort.name != "Map"
     }
     for key, record in _record_classes(state).items():  # type: ignore[arg-type]
         makers[key] = partial(Records, record)
@@ -76,6 +76,10 @@ def _record_classes(state: type[State]) -> dict[str, type[Any]]:
 
 
 _ZEROS: dict[str, Callable[[], Any]] = {"Int": int, "Bool": bool, "Set": set}
+
+
+def _nobody() -> None:
+    """A key before anybody is named."""
 
 
 def _default(sort: Sort) -> Any:
@@ -278,7 +282,7 @@ class _Function:
         names = {}
         for effect in self.effects:
             variable = effect.args[0]
-            if variable.sort.name in ("Int", "Bool"):
+            if variable.sort.name not in ("Set", "Map"):
                 names[variable.args[0]] = variable.sort
         return sorted(names.items())
 
@@ -357,7 +361,7 @@ class _Function:
 
     def _effect(self, variable: str, value: Term, lines: list[str]) -> list[str]:
         """Reads go to `lines`, before any write; the writes are returned."""
-        if value.sort.name in ("Int", "Bool"):
+        if value.sort.name not in ("Set", "Map"):
             target = f"v_{variable}" if self.columns else f"W.{variable}"
             return [f"{target} = {self._read(value, lines)}"]
         return self._update(variable, value, lines)

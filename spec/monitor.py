@@ -214,6 +214,11 @@ class Monitor:
                 Violation(rule=rule, conjunct=f"{rule}.{place}", says=says, message=self.message, facts=facts)
             )
 
+    def listen(self, listener: TraceRule) -> None:
+        """Tell it, too, what happens.  Who only listens breaks nothing."""
+        self.rules.append(listener)
+        self._listeners = {hook: [rule for rule in self.rules if _listens(rule, hook)] for hook in _HOOKS}
+
     def count(self, rule: str, times: int = 1) -> None:
         """A rule beside the relation held its precondition."""
         self.counts[rule] += times
@@ -495,8 +500,11 @@ class Monitor:
     def _gave(self, track: Track, delta: Delta) -> None:
         for block in delta[2]:
             self._fire("Give", track.id, block)
-        self._given[track.id] = self._given.get(track.id, 0) + len(delta[2])
-        gone = set(delta[2])
+        self._gave_back(track, delta[2])
+
+    def _gave_back(self, track: Track, blocks: Sequence[int]) -> None:
+        self._given[track.id] = self._given.get(track.id, 0) + len(blocks)
+        gone = set(blocks)
         self._replace_table(track, [block for block in track.table if block not in gone])
 
     def _indexed(self, track: Track, delta: Delta) -> None:

@@ -10,6 +10,7 @@ import reprlib
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import cached_property
 from inspect import isawaitable
 from typing import Any, TypeVar
 
@@ -179,6 +180,29 @@ _positive = _integer(1)
 
 # --- columns ------------------------------------------------------------------------------------------------
 
+
+class Naturals(array):  # type: ignore[type-arg]
+    """Integers of 64 bits, none below 0: whoever reads a file of columns has looked."""
+
+    @cached_property
+    def are_bits(self) -> bool:
+        return set(self) <= _ZERO_ONE
+
+
+class Texts(tuple[str, ...]):
+    """Strings, and nothing else."""
+
+    @cached_property
+    def are_distinct(self) -> bool:
+        return len(set(self)) == len(self)
+
+
+class Flags(tuple[bool, ...]):
+    """Booleans, and nothing else."""
+
+    __slots__ = ()
+
+
 _INTEGERS = {int}
 _TEXTS = {str}
 _FLAGS = {bool}
@@ -196,7 +220,9 @@ def _column(method: str, field: str, value: Any) -> tuple[Any, ...]:
     raise ProtocolError(method, field, value, "must be a list", hint)
 
 
-def _naturals(method: str, field: str, value: Any) -> tuple[int, ...]:
+def _naturals(method: str, field: str, value: Any) -> Sequence[int]:
+    if type(value) is Naturals:
+        return value
     column = _column(method, field, value)
     if column and not (set(map(type, column)) <= _INTEGERS and min(column) >= 0):
         _blame(_natural, method, field, column)
@@ -204,6 +230,8 @@ def _naturals(method: str, field: str, value: Any) -> tuple[int, ...]:
 
 
 def _texts(method: str, field: str, value: Any) -> tuple[str, ...]:
+    if type(value) is Texts:
+        return value
     column = _column(method, field, value)
     if not set(map(type, column)) <= _TEXTS:
         _blame(_text, method, field, column)
@@ -211,15 +239,17 @@ def _texts(method: str, field: str, value: Any) -> tuple[str, ...]:
 
 
 def _flags(method: str, field: str, value: Any) -> tuple[bool, ...]:
+    if type(value) is Flags:
+        return value
     column = _column(method, field, value)
     if not set(map(type, column)) <= _FLAGS:
         _blame(_flag, method, field, column)
     return column
 
 
-def _samples(method: str, field: str, value: Any) -> tuple[int, ...]:
+def _samples(method: str, field: str, value: Any) -> Sequence[int]:
     column = _naturals(method, field, value)
-    if not set(column) <= _ZERO_ONE:
+    if not (column.are_bits if type(column) is Naturals else set(column) <= _ZERO_ONE):
         place = next(i for i, item in enumerate(column) if item > 1)
         problem = "must be 0 or 1"
         hint = "one token after the last position, or none while a prompt is unfinished"
@@ -483,7 +513,7 @@ def read_plan(answer: Any, method: str = "step") -> Plan:
     if not len(request) == len(start) == len(plan.tokens) == len(plan.samples):
         names = ("request", "start", "tokens", "samples")
         _equally_long(method, "request", {name: getattr(plan, name) for name in names})
-    if len(set(request)) < len(request):
+    if not (request.are_distinct if type(request) is Texts else len(set(request)) == len(request)):
         _refuse_twice(method, plan)
     return plan
 
@@ -644,6 +674,11 @@ def read_event(given: Any, method: str = "notify") -> dict[str, Any]:
 
 
 # --- JSON ---------------------------------------------------------------------------------------------------
+
+
+def as_object(value: Any) -> dict[str, Any]:
+    """The fields of an object of the vocabulary, or of an object of JSON."""
+    return dict(value) if isinstance(value, Mapping) else fields_as_json(value)
 
 
 def encode(value: Any) -> str:

@@ -94,37 +94,58 @@ class TraceWriter:
 
     def __init__(self, file: IO[str], header: Header) -> None:
         self._file = file
-        self._put({"type": "header", **{name: getattr(header, name) for name in _HEADER}})
+        self._put(line_of(header))
 
     def write(self, message: Message) -> None:
-        line = {"type": message.kind, "now_ns": message.now_ns}
-        for part, value in zip(_PARTS[message.kind], (message.given, message.answer), strict=True):
-            if part is not None:
-                line[part[0]] = value
-        self._put(line)
+        self._put(line_of(message))
 
     def _put(self, line: Mapping[str, Any]) -> None:
         self._file.write(encode({"schema": SCHEMA, **line}) + "\n")
 
 
-def read_trace(source: Source, loads: Loads = json.loads) -> tuple[Header, Iterator[Message]]:
+def line_of(item: Header | Message) -> dict[str, Any]:
+    """What stands in a line of the header or of a message, but for the schema."""
+    if isinstance(item, Header):
+        return {"type": "header", **{name: getattr(item, name) for name in _HEADER}}
+    parts = zip(_PARTS[item.kind], (item.given, item.answer), strict=True)
+    return {"type": item.kind, "now_ns": item.now_ns} | {part[0]: value for part, value in parts if part is not None}
+
+
+def read_trace(source: Source, loads: Loads = json.loads, *, arrays: bool = False) -> tuple[Header, Iterator[Message]]:
     """The header, and the messages as they are read: memory does not grow with the file.
 
-    The iterator raises TraceError where a line is wrong.  A file that is given open is left open.  `loads` reads a line
-    as JSON.
+    A file of lines or of columns (`trace_columns.py`): it says itself which.  The iterator raises TraceError where it
+    is wrong.  A file that is given open is left open.  `loads` reads a line as JSON; `arrays` leaves columns as they
+    stand in a file of columns, instead of tuples.
     """
-    items = _read(source, loads)
+    items = _read(source, loads, arrays)
     # A generator that has yielded once closes its file even if nobody reads on.
     header = cast(Header, next(items))
     return header, cast(Iterator[Message], items)
 
 
-def _read(source: Source, loads: Loads) -> Iterator[Header | Message]:
+def _read(source: Source, loads: Loads, arrays: bool) -> Iterator[Header | Message]:
     if isinstance(source, (str, PathLike)):
         with open(source, "rb") as file:
-            yield from _items(str(source), file, loads)
+            yield from _read_open(str(source), file, loads, arrays)
     else:
-        yield from _items(str(getattr(source, "name", "trace")), source, loads)
+        yield from _read_open(str(getattr(source, "name", "trace")), source, loads, arrays)
+
+
+def _read_open(name: str, file: IO[Any], loads: Loads, arrays: bool) -> Iterator[Header | Message]:
+    from .trace_columns import MAGIC, read_columns  # it reads its messages with what stands here
+
+    first = file.readline(len(MAGIC))
+    if first == MAGIC:
+        return read_columns(name, file, arrays=arrays)
+    return _items(name, _whole_lines(first, file), loads)
+
+
+def _whole_lines(first: Any, file: IO[Any]) -> Iterator[Any]:
+    """The lines of a file of which the beginning was read."""
+    if first:
+        yield first if first[-1:] in ("\n", b"\n") else first + file.readline()
+    yield from file
 
 
 def _items(name: str, lines: Iterable[str | bytes], loads: Loads) -> Iterator[Header | Message]:
@@ -135,8 +156,8 @@ def _items(name: str, lines: Iterable[str | bytes], loads: Loads) -> Iterator[He
         if not line.strip():
             continue
         try:
-            item = _message(_object(line, loads), last) if header else _header(_object(line, loads))
-        except (_Wrong, ProtocolError) as error:
+            item = message_of(_object(line, loads), last) if header else header_of(_object(line, loads))
+        except (Wrong, ProtocolError) as error:
             raise TraceError(name, number, str(error)) from error
         if isinstance(item, Header):
             header = item
@@ -147,7 +168,7 @@ def _items(name: str, lines: Iterable[str | bytes], loads: Loads) -> Iterator[He
         raise TraceError(name, max(number, 1), "the trace is empty: its first line must be the header")
 
 
-class _Wrong(Exception):
+class Wrong(Exception):
     """What is wrong with a line, before it is known which."""
 
 
@@ -157,12 +178,16 @@ def _object(line: str | bytes, loads: Loads) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         if line[-1:] not in ("\n", b"\n"):
             problem = "the last line is cut off: the run that wrote it was ended in the middle, delete this line"
-            raise _Wrong(problem) from error
-        raise _Wrong(f"the line is not JSON: {error}") from error
+            raise Wrong(problem) from error
+        raise Wrong(f"the line is not JSON: {error}") from error
+    return of_schema(found)
+
+
+def of_schema(found: Any) -> dict[str, Any]:
     if not isinstance(found, dict):
-        raise _Wrong(f"the line is {shown(found)}, but must be an object with schema and type")
+        raise Wrong(f"the line is {shown(found)}, but must be an object with schema and type")
     if found.get("schema") != SCHEMA:
-        raise _Wrong(_schema_problem(found.get("schema", MISSING)))
+        raise Wrong(_schema_problem(found.get("schema", MISSING)))
     return found
 
 
@@ -172,10 +197,11 @@ def _schema_problem(schema: object) -> str:
     return f"schema is {shown(schema)}, but this version reads {SCHEMA!r}: {hint}"
 
 
-def _header(line: dict[str, Any]) -> Header:
+def header_of(line: dict[str, Any]) -> Header:
+    """The header of its line."""
     if line.get("type") != "header":
         kind = shown(line.get("type", MISSING))
-        raise _Wrong(f"type is {kind}, but the first line must be the header: settings and capabilities")
+        raise Wrong(f"type is {kind}, but the first line must be the header: settings and capabilities")
     _known_fields(line, "header", {"schema", "type", *_HEADER})
     return Header(
         settings=read_settings(line.get("settings", MISSING), "header"),
@@ -185,11 +211,12 @@ def _header(line: dict[str, Any]) -> Header:
     )
 
 
-def _message(line: dict[str, Any], last: Message | None) -> Message:
+def message_of(line: dict[str, Any], last: Message | None) -> Message:
+    """The message of its line; `last` is the one before."""
     kind = line.get("type", MISSING)
     fields = _FIELDS.get(kind) if isinstance(kind, str) else None
     if fields is None:
-        raise _Wrong(_type_problem(kind))
+        raise Wrong(_type_problem(kind))
     if line.keys() != fields:
         _known_fields(line, kind, fields)
         missing = min(fields - line.keys())
@@ -203,9 +230,9 @@ def _message(line: dict[str, Any], last: Message | None) -> Message:
 
 def _after(last: Message, now_ns: int) -> None:
     if last.kind == "end":
-        raise _Wrong("this line stands after the end: one file holds one run")
+        raise Wrong("this line stands after the end: one file holds one run")
     if now_ns < last.now_ns:
-        raise _Wrong(f"now_ns is {now_ns}, but the message before had {last.now_ns}: time never goes back")
+        raise Wrong(f"now_ns is {now_ns}, but the message before had {last.now_ns}: time never goes back")
 
 
 def _type_problem(kind: object) -> str:

@@ -7,6 +7,7 @@
 import heapq
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 from attrs import Factory, define, field
 
@@ -228,7 +229,7 @@ class Guarded(OneQueue):
     admissions: int = 0
 
     def __attrs_post_init__(self) -> None:
-        self.next = self.new_queue(lambda job: self.spells[job].number)
+        self.next = self.new_queue(self._number_of)
 
     def push(self, job: Job) -> None:
         self.begun += 1
@@ -280,6 +281,9 @@ class Guarded(OneQueue):
 
     def _has_seen_enough(self, spell: Spell) -> bool:
         return self.admissions - spell.admissions_before >= self.max_overtaken
+
+    def _number_of(self, job: Job) -> int:
+        return self.spells[job].number
 
     def _queue_of(self, spell: Spell) -> OneQueue:
         return self.next if spell.is_next else self.order
@@ -342,11 +346,8 @@ ORDERS: dict[str, Callable[[Settings], Key]] = {
 
 def one_queue(settings: Settings, prefixes: Prefixes, adapters: Adapters) -> OneQueue:
     """The queue of a policy, with as much around it as the settings ask for."""
-
-    def new_queue(key: Key) -> OneQueue:
-        return ByAdapter(key, adapters) if settings.adapter_slots else WaitingQueue(key)
-
-    queue = new_queue(ORDERS[settings.policy](settings))
+    new_queue = partial(ByAdapter, adapters=adapters) if settings.adapter_slots else WaitingQueue
+    queue: OneQueue = new_queue(ORDERS[settings.policy](settings))
     if settings.policy == "lpm":
         queue = LongestPrefix(queue, prefixes)
     return Guarded(queue, new_queue, settings.max_overtaken) if settings.max_overtaken else queue

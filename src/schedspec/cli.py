@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 import sys
 import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -18,6 +20,7 @@ from attrs import evolve
 from . import __version__
 from .conformance import terminal
 from .conformance.files import file_name
+from .proofs.command import prove
 from .spec.vocabulary import Settings, SettingsWarning, Subject, SubjectFactory
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
 VOID = 2
 DEFAULT_FIRST_S = 120
+DEFAULT_TIMEOUT_S = 10.0
 SUBJECT_HELP = "SUBJECT is a built-in name (reference, optimized, fault:ID), package.module:factory or exec:COMMAND."
 
 
@@ -36,6 +40,9 @@ def cli(ctx: click.Context, show_traceback: bool) -> None:
     """An executable specification of LLM request scheduling."""
     ctx.obj = show_traceback
     ctx.with_resource(_told_once())
+
+
+cli.add_command(prove)
 
 
 def main() -> None:
@@ -182,11 +189,11 @@ def _write(run: Any, folder: Path, options: Mapping[str, Any]) -> None:
         click.echo(json.dumps(as_json(run, strict=options["strict"])))
 
 
-def _report_folder(folder: Path) -> Path:
+def _report_folder(folder: Path, report: str = "report.json") -> Path:
     """Made before anything runs, so that nothing is judged in vain."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "report.json").touch()
+        (folder / report).touch()
     except OSError as error:
         raise ValueError(f"no report can be written to {folder}: {error.strerror}") from error
     return folder
@@ -242,6 +249,137 @@ def matrix(ctx: click.Context, /, subjects: tuple[str, ...], **options: Any) -> 
 
 def _option(name: str, value: object) -> list[str]:
     return ["--" + name.replace("_", "-"), str(value)]
+
+
+# --- replay ------------------------------------------------------------------------------------------------
+
+
+@cli.command()
+@click.argument("workload")
+@click.option("--system", "systems", multiple=True, help="SUBJECT or SUBJECT:NAME=VALUE,… (repeatable).")
+@click.option("--cost", help="Model and device whose step times are used; a wrong name lists them.")
+@click.option("--setting", "settings", multiple=True, help="NAME=VALUE that every system has (repeatable).")
+@click.option("--first-s", default=str(DEFAULT_FIRST_S), help="Seconds of the recorded workload.", show_default=True)
+@click.option("--rate", default="1", help="How many times as fast requests come: 2, 0.5, 1/3.", show_default=True)
+@click.option("--size", default="1", help="Prompts and outputs times this.", show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--ttft-ms", type=click.IntRange(min=1), default=1_000, help="Promised first token.", show_default=True)
+@click.option("--tpot-ms", type=click.IntRange(min=1), default=100, help="Promised time per token.", show_default=True)
+@click.option("--host-us", type=click.IntRange(min=0), default=0, help="Time to plan a step.", show_default=True)
+@click.option("--step-by-step", is_flag=True, help="Skip no decode steps; the result is the same.")
+@click.option("--timeout-s", type=click.FloatRange(min=0.01), default=10.0, help="Per message.", show_default=True)
+@click.option("--report", type=click.Path(path_type=Path), help="Report folder.  Default: build/report/replay.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_context
+def replay(ctx: click.Context, /, workload: str, **options: Any) -> None:
+    """Run a recorded workload on a virtual clock, once for each system.
+
+    WORKLOAD is KIND:FILE, or KIND for the file that is usual.  Without --system it is the reference.  What is done is
+    written and shown even if a later system fails or somebody interrupts.
+    """
+    with _one_sentence(ctx):
+        from .conformance.files import replace_file
+        from .reference.simulation import replay as replay_one
+        from .spec.workloads import to_requests
+
+        conditions, systems = _conditions(options), _systems(options)
+        source = _workload({**options, "workload": workload}, as_json=options["as_json"])
+        count = _counted(source)
+        folder = _report_folder(options["report"] or Path("build") / "report" / "replay", "replay.json")
+        told: dict[str, Any] = _replay_header(workload, options)
+        try:
+            with terminal.progress(quiet=options["as_json"]) as progress, _kept_off_stdout(options["as_json"]):
+                for system in systems:
+                    show = _by_hundreds(progress, system.name[:40], count)
+                    arrivals = to_requests(source.arrivals(), options["seed"])
+                    told["systems"].append(replay_one(system, arrivals, conditions, show))
+                    replace_file(folder / "replay.json", json.dumps(told) + "\n")
+        finally:
+            _show_replay(told, folder, as_json=options["as_json"])
+
+
+def _conditions(options: Mapping[str, Any]) -> Any:
+    from .reference.simulation import Conditions, Objective
+
+    return Conditions(
+        profile=_profile(options["cost"]),
+        objective=Objective(ttft_ns=options["ttft_ms"] * 1_000_000, tpot_ns=options["tpot_ms"] * 1_000_000),
+        seed=options["seed"],
+        host_ns=options["host_us"] * 1_000,
+        fast_forward=not options["step_by_step"],
+    )
+
+
+def _profile(name: str | None) -> Any:
+    from .reference.simulation import DEFAULT, PROFILES
+    from .spec.protocol import did_you_mean
+
+    wanted = name or DEFAULT
+    if wanted not in PROFILES:
+        raise click.UsageError(f"there is no cost model {wanted!r}: {did_you_mean(wanted, PROFILES)}")
+    return PROFILES[wanted]
+
+
+def _systems(options: Mapping[str, Any]) -> list[Any]:
+    """Each with its settings: those of the device, those of all, its own."""
+    from .conformance.subjects.guard import guarded
+    from .reference.simulation import System, default_settings
+
+    common = default_settings(_profile(options["cost"])) | _pinned(options["settings"])
+    systems = []
+    for name in options["systems"] or ("reference",):
+        subject, own = _split_system(name)
+        factory = _subject(subject, options["timeout_s"])
+        if subject not in ("reference", "optimized"):  # these are ours, and answer as they should
+            factory = guarded(factory, options["timeout_s"])
+        systems.append(System(name, factory, Settings(**common | _pinned(own))))
+    return systems
+
+
+def _split_system(text: str) -> tuple[str, list[str]]:
+    """`SUBJECT:NAME=VALUE,NAME=VALUE`; a command is taken as it is."""
+    found = None if text.startswith("exec:") else re.fullmatch(r"(.+?):(\w+=.*)", text)
+    return (text, []) if found is None else (found[1], re.split(r",(?=\w+=)", found[2]))
+
+
+def _counted(workload: Any) -> int:
+    """All of it is read before anything runs, so that a bad line is told at once."""
+    if workload is None:
+        raise click.UsageError("replay needs a workload: write KIND:FILE")
+    count = sum(1 for _ in workload.arrivals())
+    if not count:
+        raise click.UsageError(f"{workload.path} has no requests in the first {workload.first_s} s")
+    return count
+
+
+def _replay_header(workload: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    from .reference.simulation import DEFAULT
+
+    same = {name: options[name] for name in ("first_s", "rate", "size", "seed", "host_us")}
+    cost = options["cost"] or DEFAULT
+    source = _profile(cost).source
+    return {"schema": "schedspec-replay/1", "workload": workload, **same, "cost": cost, "source": source, "systems": []}
+
+
+def _by_hundreds(progress: Callable[[str, float, str], None], stage: str, count: int) -> Callable[[int], None]:
+    shown = [-1]
+
+    def show(requests: int) -> None:
+        if requests * 100 // count > shown[0]:
+            shown[0] = requests * 100 // count
+            progress(stage, requests / count, f"{requests:,} of {count:,} requests")
+
+    return show
+
+
+def _show_replay(told: Mapping[str, Any], folder: Path, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(told))
+        return
+    for run in told["systems"]:
+        terminal.print_replay(run)
+    if told["systems"]:
+        terminal.print_aside(f"{told['source']}; times in ms unless in s; report in {folder / 'replay.json'}")
 
 
 # --- parity ------------------------------------------------------------------------------------------------
@@ -314,8 +452,41 @@ def _judge(file: Path, progress: Callable[[str, float, str], None], *, plain: bo
         return judge(file, progress)
     from .optimized.monitor import BulkMonitor
     from .optimized.reading import ColumnLoads
+    from .spec.trace import read_trace
 
-    return judge(file, progress, BulkMonitor, ColumnLoads())
+    return judge(file, progress, BulkMonitor, partial(read_trace, loads=ColumnLoads(), arrays=True))
+
+
+@cli.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("to", type=click.Path(path_type=Path))
+@click.pass_context
+def convert(ctx: click.Context, file: Path, to: Path) -> None:
+    """Write a recorded run as a file of columns, or a file of columns as lines.
+
+    FILE says itself which it is.  Both hold the same run; columns are read several times as fast.
+    """
+    with _one_sentence(ctx):
+        from .spec.trace_columns import convert_trace
+
+        terminal.print_aside(f"{convert_trace(file, to):,} messages written to {to}")
+
+
+@cli.command()
+@click.argument("file", metavar="TRACE", type=click.Path(path_type=Path))
+@click.argument("request")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_context
+def why(ctx: click.Context, file: Path, request: str, as_json: bool) -> None:
+    """Tell one request's story from a recorded run: what it waited for, who went past it, how it ended."""
+    with _one_sentence(ctx):
+        from .conformance import why as story_of
+
+        story = story_of.tell(file, request)
+        if as_json:
+            click.echo(json.dumps(story_of.as_json(story)))
+        else:
+            terminal.print_story(story_of.sentences(story))
 
 
 @cli.command("validate-adapter")
@@ -369,6 +540,66 @@ def rerun(subject: str) -> None:
         rerun_tasks(_subject(subject, 10.0), sys.stdin, answers)
 
 
+# --- exhaust -----------------------------------------------------------------------------------------------
+
+
+@cli.command()
+@click.argument("names", metavar="[CASE]...", nargs=-1)
+@click.option(
+    "--subject", help="This one in place of the reference, in the cases that are exhausted for the reference."
+)
+@click.option("--deep", is_flag=True, help="Those that take minutes, too.")
+@click.option("--jobs", type=click.IntRange(min=1), help="Cases at a time.  Default: one per core.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--write", is_flag=True, help="Write what is found to proofs/exhausted.toml.")
+@click.pass_context
+def exhaust(ctx: click.Context, /, names: tuple[str, ...], **options: Any) -> None:
+    """Look at every run in small scopes, up to symmetry, for somebody who gets nowhere.
+
+    Without CASE all cases of proofs/exhausted.toml, and a table; with some of them also the story of each
+    counterexample.  Exit status 1: something is not as expected there.
+    """
+    with _one_sentence(ctx):
+        from .conformance.small_scope.cases import differences, run_cases
+        from .proofs import exhausted
+
+        if options["write"] and options["subject"]:
+            raise ValueError("--write is about the cases as they are: leave --subject out")
+        cases = _cases(names, options["subject"], deep=options["deep"])
+        factories = {subject: _subject(subject, DEFAULT_TIMEOUT_S) for subject in {case.subject for case in cases}}
+        with terminal.counted_progress("cases", len(cases)) as done:
+            found = run_cases(cases, factories, options["jobs"] or os.cpu_count() or 1, done)
+        if options["write"]:
+            there = {case.case.name: case.case.plain for case in found}
+            exhausted.write(there.get(case["name"], case) for case in exhausted.read())
+        pairs = zip(cases, found, strict=True)
+        wrong = [] if options["write"] else [line for pair in pairs for line in differences(pair[0], pair[1].case)]
+        if options["as_json"]:
+            document = {"cases": [{**f.case.plain, "why": dict(f.why), "stories": dict(f.stories)} for f in found]}
+            click.echo(json.dumps(document | {"wrong": wrong}))
+        else:
+            terminal.print_cases(found, stories=bool(names or options["subject"]))
+        for line in wrong:
+            terminal.print_error(line)
+    sys.exit(1 if wrong else 0)
+
+
+def _cases(names: Iterable[str], subject: str | None, *, deep: bool) -> list[Any]:
+    """Those that were named, or all; another subject is expected to answer as the reference does."""
+    from .conformance.small_scope.cases import Case
+    from .proofs import exhausted
+
+    cases = {plain["name"]: Case(**plain) for plain in exhausted.read()}
+    for name in names:
+        if name not in cases:
+            raise ValueError(f"there is no case {name!r}: they are {', '.join(map(repr, cases))}")
+    chosen = [cases[name] for name in names] or [case for case in cases.values() if deep or not case.deep]
+    if subject is None:
+        return chosen
+    clean = [case for case in chosen if "refuted" not in (case.work, case.progress, case.starvation)]
+    return [evolve(case, subject=subject) for case in clean if case.subject == "reference"]
+
+
 # --- rules, explain ----------------------------------------------------------------------------------------
 
 
@@ -407,12 +638,13 @@ def builtin_subjects() -> Mapping[str, SubjectFactory]:
     """Built-in names.  The suite does not know them: to it they are subjects like any other."""
     from . import optimized
     from .conformance.subjects import vllm
+    from .optimized import on_device
     from .reference import make
     from .reference.faults import FAULTS, factory
     from .reference.systems import sketch, vllm_v1
     from .reference.systems.vllm_v1_wrong import WRONG
 
-    subjects: dict[str, SubjectFactory] = {"reference": make, "optimized": optimized.make}
+    subjects: dict[str, SubjectFactory] = {"reference": make, "optimized": optimized.make, "kernels": on_device.make}
     subjects |= {"vllm": vllm.make, "vllm-raw": vllm.raw}
     subjects |= {"vllm-v1": vllm_v1.make, "vllm-v1-raw": vllm_v1.raw}
     subjects |= {f"vllm-v1-wrong:{name}": model for name, model in WRONG.items()}
@@ -445,10 +677,11 @@ def _workload(options: Mapping[str, Any], *, as_json: bool) -> Any:
 
 
 def _cards() -> list[dict[str, Any]]:
+    from .proofs.exhausted import exhausted_parts, exhausted_rules
     from .proofs.manifest import proved_rules, related_theorems
     from .spec.cards import cards
 
-    return cards(proved_rules(), related_theorems())
+    return cards(proved_rules(), related_theorems(), exhausted_rules(), exhausted_parts())
 
 
 def _known_rules(ids: Any) -> frozenset[str]:

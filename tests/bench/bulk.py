@@ -1,16 +1,24 @@
 """(request, step) pairs that the bulk monitor judges in a second, beside the plain one on the same messages: from
-arrays, from the columns of messages, and from the lines of a file."""
+arrays, from the tuples of messages, from a file of columns, and from the lines of a file.
+
+`plain` is the plain monitor on the same form, for a file of columns on the lines.  `readings`: pairs a second if there
+were nothing to do but the numpy readings themselves, as they were timed inside of the run from arrays."""
 
 import io
+import math
+import time
 from array import array
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from attrs import evolve, frozen
 
+from schedspec.optimized.columns import Together
 from schedspec.optimized.monitor import BulkMonitor
 from schedspec.optimized.reading import ColumnLoads
 from schedspec.spec.monitor import Monitor
 from schedspec.spec.trace import TraceWriter, read_trace
+from schedspec.spec.trace_columns import ColumnsWriter
 from schedspec.spec.vocabulary import Capabilities, Header, Message, Outcome, Plan, Settings
 
 from .measure import Result, median, quiet, seconds
@@ -42,26 +50,61 @@ class Beside:
         self.plain = Monitor(header, content=content)
         self.bulk = BulkMonitor(header, content=content)
         self.arrays = BulkMonitor(header, content=content)
+        self.lines = BulkMonitor(header, content=content)
         self.file = BulkMonitor(header, content=content)
-        self.file_plain = Monitor(header, content=content)
+        self.lines_plain = Monitor(header, content=content)
         self.loads = ColumnLoads()
+        self.readings = Readings()
 
     def feed(self, message: Message) -> None:
-        for monitor in (self.plain, self.bulk, self.arrays, self.file, self.file_plain):
+        for monitor in self.monitors:
             monitor.feed(message)
+
+    @property
+    def monitors(self) -> tuple[Monitor, ...]:
+        return self.plain, self.bulk, self.arrays, self.lines, self.file, self.lines_plain
 
     def round(self, messages: list[Message]) -> Iterator[tuple[str, float]]:
         """Form -> seconds."""
-        forms = {"plain": (self.plain, messages), "columns": (self.bulk, messages)}
+        forms = {"plain": (self.plain, messages), "tuples": (self.bulk, messages)}
         forms["arrays"] = (self.arrays, [in_arrays(message) for message in messages])
+        self.readings.listen(self.arrays)
         for form, (monitor, given) in forms.items():
             with quiet():
                 yield form, seconds(_fed, monitor, given)
-        lines = lines_of(self.header, messages)
+        yield "readings", self.readings.take()
+        lines, columns = lines_of(self.header, messages), columns_of(self.header, messages)
         with quiet():
-            yield "file_plain", seconds(lambda: _fed(self.file_plain, read_trace(io.BytesIO(lines))[1]))
+            yield "lines_plain", seconds(lambda: _fed(self.lines_plain, read_trace(io.BytesIO(lines))[1]))
         with quiet():
-            yield "file", seconds(lambda: _fed(self.file, read_trace(io.BytesIO(lines), self.loads)[1]))
+            yield "lines", seconds(lambda: _fed(self.lines, read_trace(io.BytesIO(lines), self.loads)[1]))
+        with quiet():
+            yield "file", seconds(lambda: _fed(self.file, read_trace(io.BytesIO(columns), arrays=True)[1]))
+
+
+class Readings:
+    """How long the numpy readings of a monitor take."""
+
+    def __init__(self) -> None:
+        self.spent_s = 0.0
+
+    def listen(self, monitor: BulkMonitor) -> None:
+        for event, function in monitor._functions.items():
+            if isinstance(function, Together):
+                monitor._functions[event] = self._timed(function)  # type: ignore[assignment]
+
+    def _timed(self, function: Together) -> Callable[..., bool]:
+        def timed(*arguments: Any) -> bool:
+            begun = time.thread_time()
+            done = function(*arguments)
+            self.spent_s += time.thread_time() - begun
+            return done
+
+        return timed
+
+    def take(self) -> float:
+        spent, self.spent_s = self.spent_s, 0.0
+        return spent
 
 
 def _fed(monitor: Monitor, messages: object) -> None:
@@ -75,6 +118,14 @@ def lines_of(header: Header, messages: list[Message]) -> bytes:
     for message in messages:
         writer.write(message)
     return file.getvalue().encode()
+
+
+def columns_of(header: Header, messages: list[Message]) -> bytes:
+    file = io.BytesIO()
+    writer = ColumnsWriter(file, header)
+    for message in messages:
+        writer.write(message)
+    return file.getvalue()
 
 
 def in_arrays(message: Message) -> Message:
@@ -105,15 +156,24 @@ def decode(size: Size, running: int, shows: str, *, content: bool = False) -> It
     blocks = running * (size.prompt[1] + 512) // 16
     recorder = Recorder(Settings(blocks=blocks, seats=running, token_budget=8 * running))
     beside = Beside(_showing(recorder.header, shows), content=content)
-    recorder.fill(requests(1, size.prompt, (512, 512)), running, beside.feed)
+    told = _without_blocks if shows == "decisions" else (lambda message: message)
+    recorder.fill(requests(1, size.prompt, (512, 512)), running, lambda message: beside.feed(told(message)))
     name = f"bulk.decode.{running}" + (f".{shows}" if shows != "tables" else "") + (".content" if content else "")
-    asked = running == size.requests[0] and not content
-    yield from results(name, size, beside, recorder.round, asked=asked)
+    asked = running == size.requests[0]
+    yield from results(name, size, beside, lambda: list(map(told, recorder.round())), asked=asked)
 
 
 def _showing(header: Header, shows: str) -> Header:
     capabilities: Capabilities = header.capabilities
     return evolve(header, capabilities=evolve(capabilities, observes=shows))  # type: ignore[arg-type]
+
+
+def _without_blocks(message: Message) -> Message:
+    """Who shows decisions alone tells nothing of blocks."""
+    if message.kind != "step":
+        return message
+    deltas = [delta for delta in message.answer.deltas if delta[0] != "took"]
+    return evolve(message, answer=evolve(message.answer, deltas=deltas))
 
 
 def mixed(size: Size, running: int) -> Iterator[Result]:
@@ -136,12 +196,14 @@ def results(name: str, size: Size, beside: Beside, one_round: Rounds, *, asked: 
         messages = [message for _ in range(size.rounds) for message in one_round()]
         pairs = sum(len(message.answer.request) for message in messages if message.kind == "step")
         for form, took in beside.round(messages):
-            speeds.setdefault(form, []).append(pairs / took)
-    if beside.plain.violations != beside.arrays.violations:
-        raise AssertionError("the two monitors differ")
-    for form in ("arrays", "columns", "file"):
+            speeds.setdefault(form, []).append(pairs / took if took else math.inf)
+    if any(beside.plain.violations != monitor.violations for monitor in beside.monitors):
+        raise AssertionError("the monitors differ")
+    for form in ("arrays", "tuples", "file", "lines"):
         wanted = {"arrays": ASKED_ARRAYS, "file": ASKED_FILE}.get(form) if asked else None
-        plain = median(speeds["file_plain" if form == "file" else "plain"])
+        plain = median(speeds["lines_plain" if form in ("file", "lines") else "plain"])
         figure = median(speeds[form])
         more = {"best": max(speeds[form]), "plain": plain, "over_plain": figure / plain}
+        if form == "arrays" and min(speeds["readings"]) < math.inf:
+            more["readings"] = median(speeds["readings"])
         yield Result(name=f"{name}.{form}", figure=figure, unit="pairs/s", asked=wanted, more=more)

@@ -9,7 +9,11 @@ from typing import Literal
 
 from attrs import Factory, frozen
 
-__all__ = ["Result", "median", "quiet", "seconds"]
+__all__ = ["Result", "Skipped", "median", "quiet", "seconds"]
+
+
+class Skipped(Exception):
+    """What a bench needs is not here; one sentence says what, and how to get it."""
 
 
 @frozen(kw_only=True)

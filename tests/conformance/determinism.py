@@ -21,9 +21,9 @@ from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.vocabulary import Message, SubjectFactory, Unsupported, to_json
 
 from .driver import Driver, replay
-from .script import Script, from_json
+from .script import Op, Script, from_json
 from .script import to_json as script_to_json
-from .shrink import script_size, smaller_requests, without_pairs, without_requests, without_runs
+from .shrink import plainer_settings, script_size, smaller_requests, without_pairs, without_requests, without_runs
 
 Pace = Literal["as it is", "another"]
 
@@ -32,8 +32,9 @@ CLOCK_SPEED = 1000
 PAUSE_S = 0.002
 LONGEST_RERUN_S = 120
 GRACE_S = 2.0
-SMALLER = (without_requests, without_runs, without_pairs, smaller_requests)
+SMALLER = (without_requests, without_runs, without_pairs, plainer_settings, smaller_requests)
 """What a script is cut down by, the coarsest first."""
+TAIL = (Op(kind="step"), Op(kind="complete")) * 8
 
 
 @frozen
@@ -207,14 +208,21 @@ def _improved(
     smaller: Callable[[Script], Iterator[Script]],
     deadline: float,
 ) -> Difference:
-    """One kind of change, as often as it helps; all candidates of a turn cross to the other process together."""
+    """One kind of change, as often as it helps; all candidates of a turn cross to the other process together.  Each
+    goes on for some steps: what a shorter run does differently it may do later."""
     while time.monotonic() < deadline:
-        candidates = list(smaller(found.script))
-        better = _smallest(again, candidates, rerun_here(factory, candidates)) if candidates else None
-        if better is None or script_size(better.script) >= script_size(found.script):
-            return found
+        candidates = [evolve(script, ops=script.ops + TAIL) for script in smaller(found.script)]
+        better = _smallest(again, candidates, rerun_here(factory, candidates))
+        if better is None or not _is_plainer(better.script, found.script):
+            break
         found = better
     return found
+
+
+def _is_plainer(one: Script, other: Script) -> bool:
+    """Smaller; or of the same size, and something in it was replaced rather than left out."""
+    size, limit = script_size(one), script_size(other)
+    return size < limit or (size == limit and len(one.ops) == len(other.ops) and one != other)
 
 
 def _smallest(
@@ -240,4 +248,3 @@ def _ops_until(script: Script, messages: int) -> tuple[Any, ...]:
         taken.append(op)
         messages -= op.kind != "tick"
     return tuple(taken)
-

@@ -12,7 +12,7 @@ from attrs import Factory, asdict, define
 from schedspec.spec.catalogue import registry
 from schedspec.spec.monitor import Monitor
 from schedspec.spec.protocol import ProtocolError
-from schedspec.spec.trace import Loads, TraceError, TraceWriter, read_trace
+from schedspec.spec.trace import TraceError, TraceWriter, read_trace
 from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import Header, Message
 
@@ -23,6 +23,8 @@ from .script import Script
 
 LONGEST_TO_SHORTEN = 50_000
 SHORTEN_S = 5.0
+
+Read = Callable[[Path], tuple[Header, Iterator[Message]]]
 MOST_KEPT = 1_000
 
 
@@ -49,11 +51,11 @@ def judge(
     path: Path,
     progress: Callable[[str, float, str], None] = lambda stage, part, note: None,
     make: type[Monitor] = Monitor,
-    loads: Loads = json.loads,
+    read: Read = read_trace,
 ) -> Judged:
     """Judge a trace in constant memory.  A line that cannot be read ends it: what came before stays judged."""
     begun = time.monotonic()
-    header, messages = read_trace(path, loads)
+    header, messages = read(path)
     judged = Judged(path, header, monitor=make.kind)
     monitor = make(header)
     try:

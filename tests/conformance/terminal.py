@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .matrix import Outcome
     from .page import Case
     from .recorded import Judged
+    from .small_scope.cases import Found
     from .stored import Again
     from .validate import Check as AdapterCheck
 
@@ -86,6 +87,80 @@ def print_matrix(outcomes: Sequence["Outcome"], folder: Path, seconds: float) ->
     _line(
         f"{len(outcomes)} checks in {seconds:.0f} s (in brackets: messages of the shortest trace); reports in {folder}"
     )
+
+
+def print_cases(found: "Sequence[Found]", *, stories: bool) -> None:
+    """A table of what is exhausted in which scope, and if wanted the story of each counterexample."""
+    width = max((len(one.case.name) for one in found), default=0)
+    _line(f"[bold]{'case':{width}}  work       progress   starvation   states  transitions  seconds[/]")
+    for case in (one.case for one in found):
+        verdicts = "".join(f"{verdict or '–':<11}" for verdict in (case.work, case.progress, case.starvation))
+        sizes = f"{case.states:>8,}{case.transitions:>13,}{case.seconds:>9.1f}"
+        _line(f"{escape(case.name):{width}}  {verdicts}{sizes}")
+    for one in found:
+        for question, why in one.why.items():
+            _line(f"{escape(one.case.name)}: {question} is unknown: {escape(why)}")
+        for question, lines in one.stories.items() if stories else ():
+            out.print()
+            _line(f"[bold]{escape(one.case.name)}[/] ({escape(one.case.says)}): {question} is refuted")
+            for line in lines:
+                _line("  " + escape(line))
+    states, transitions = (sum(getattr(one.case, count) for one in found) for count in ("states", "transitions"))
+    _line(f"{len(found)} cases: {states:,} states, {transitions:,} transitions")
+
+
+MOST_CLIENTS = 8
+
+
+def print_replay(run: "dict[str, Any]") -> None:
+    """One system: everybody, then lanes and the largest clients if there are several.  Percentiles in ms."""
+    whole = run["metrics"]
+    table = Table(box=None, pad_edge=False, header_style="bold", title=escape(run["system"]), title_justify="left")
+    table.add_column("", no_wrap=True, max_width=12)
+    for name in ("requests", "in time", "TTFT 50/95/99 %", "ITL 50/95/99 %", "queue 95 %", "tokens/s"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_row("all", *_replay_row(whole))
+    for kind in ("lanes", "clients"):
+        groups = sorted(whole[kind].items(), key=lambda item: (-item[1]["tokens"]["useful"], item[0]))
+        if len(groups) > 1:
+            for name, group in groups[:MOST_CLIENTS]:
+                table.add_row(f"{kind[:-1]} {escape(name)}", *_replay_row(group), style="dim")
+    out.print(table)
+    for sentence in _replay_notes(whole):
+        _line(f"  {sentence}")
+
+
+def _replay_row(group: "dict[str, Any]") -> list[str]:
+    return [
+        f"{group['requests']:,}",
+        f"{group['goodput']['share']:.1%}",
+        _in_ms(group["ttft_ns"], "p50", "p95", "p99"),
+        _in_ms(group["itl_ns"], "p50", "p95", "p99"),
+        _in_ms(group["queue_ns"], "p95"),
+        f"{group['tokens']['outputs_per_s']:,.0f}",
+    ]
+
+
+def _in_ms(found: "dict[str, int] | None", *percentiles: str) -> str:
+    """From ten seconds on in seconds."""
+    if found is None:
+        return "–"
+    values = [found[percentile] for percentile in percentiles]
+    return " ".join(f"{value / 1e6:.0f}" if value < 10**10 else f"{value / 1e9:.0f}s" for value in values)
+
+
+def _replay_notes(whole: "dict[str, Any]") -> list[str]:
+    tokens, engine, difference = whole["tokens"], whole["engine"], whole["service"]["difference_per_s"]
+    notes = [
+        f"{whole['finished']:,} finished, {whole['refused']:,} refused, {whole['preemptions']:,} preemptions; "
+        f"{whole['goodput']['requests_per_s']:.2f} requests/s in time",
+        f"{engine['steps']:,} steps in {engine['span_ns'] / 1e9:,.1f} s, busy {engine['busy_share']:.0%}; "
+        f"KV at most {max(whole['kv_tokens']['max'], default=0):,} tokens",
+        f"{tokens['run']:,} tokens run, {tokens['wasted']:,} of them in vain",
+    ]
+    if difference is not None:
+        notes[-1] += f"; service differs by {difference['mean']:,.0f}/s (mean of {difference['count']} windows)"
+    return notes
 
 
 @contextmanager
@@ -191,6 +266,11 @@ def print_rules(cards: Sequence[dict[str, Any]]) -> None:
     out.print(table)
 
 
+def print_story(lines: Sequence[str]) -> None:
+    for line in lines:
+        out.print(Text(line), soft_wrap=True)
+
+
 def print_card(card: dict[str, Any]) -> None:
     head = f"[bold]{card['id']}[/] ({card['level']}, since {card['since']})  {escape(card['statement'])}\n"
     out.print(head, highlight=False)
@@ -205,6 +285,7 @@ def print_card(card: dict[str, Any]) -> None:
         ("checked by", ", ".join(card["checked_by"])),
         ("proved by", card["proved_by"] or "no proof: " + card["evidence"]),
         ("theorems", card["theorems"] or "–"),
+        ("exhausted", card["exhausted"] or "–"),
         ("breaks with", "; ".join(f"{e['also']} ({e['why']})" for e in card["implies"]) or "–"),
     ]
     out.print()

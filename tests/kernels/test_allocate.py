@@ -97,15 +97,18 @@ def test_twin_is_the_stack_of_the_reference() -> None:
 
 FAULTS: dict[str, list[Change]] = {
     "the oldest victim first": [
-        ("allocate", "held = tl.load(held_ptr + count - 1 - order", "held = tl.load(held_ptr + stay + order"),
-        ("allocate", "row = tl.load(rows_ptr + count - 1 - order", "row = tl.load(rows_ptr + stay + order"),
+        (
+            "allocate",
+            "top = push(tables_ptr, width, rows_ptr, held_ptr, count - 1, -1,",
+            "top = push(tables_ptr, width, rows_ptr, held_ptr, stay, 1,",
+        ),
     ],
     "from the beginning of a victim's table": [
         (
             "allocate",
             "place = tl.load(ends_ptr + order, mask=here, other=0) - 1 - number",
             "place = number - tl.load(ends_ptr + order, mask=here, other=0)"
-            " + tl.load(held_ptr + count - 1 - order, mask=here, other=0)",
+            " + tl.load(held_ptr + begin + direction * order, mask=here, other=0)",
         ),
     ],
     "growth before releases": [

@@ -53,17 +53,17 @@ def is_equal(module: ModuleType, clients: int, seed: int, picks: int = 4, tile: 
     stay = running - (rng.random() < 0.1 and running > 0)
     of_clients = [array([*column, *draw(rng, 2, 0, 2)]) for column in (counters, begin, waits)]
     of_requests = [array([*column, *draw(rng, picks, 1, 9)]) for column in (charge, chunk, tested, reserved)]
-    time = array([virtual_time])
+    time, left = array([virtual_time]), array([-1])
     picked, tokens, blocks, entered, *numbers = module.vtc_round(
         *of_clients, array([clients]), *of_requests, array([running]), array([stay]), array([room["budget"]]),
-        array([room["blocks"]]), time, **limits, picks=picks, tile=tile,
+        array([room["blocks"]]), time, left, **limits, picks=picks, tile=tile,
     )  # fmt: skip
     expected = vtc_round_plain(
         counters, begin, waits, charge, chunk, tested, reserved, running=running, stay=stay, virtual_time=virtual_time,
         picks=picks, **room, **limits,
     )  # fmt: skip
     lists = [first(column, int(entered)) for column in (picked, tokens, blocks)]
-    found = (*lists, *(int(number) for number in numbers), int(time))
+    found = (*lists, *(int(number) for number in numbers), int(time), int(left))
     return found == expected and [first(column, clients) for column in of_clients] == [counters, begin, waits]
 
 
@@ -93,7 +93,7 @@ def test_twin_picks_as_the_reference() -> None:
         counters, waits = list(step.counters), list(step.lengths)
         begin = [sum(waits[:client]) for client in range(len(waits))]
         entered: list[tuple[int, int, int]] = []
-        done = Round([], [], [], SPENT, budget, blocks, step.virtual_time)
+        done = Round([], [], [], SPENT, budget, blocks, step.virtual_time, -1)
         while done.why in (SPENT, FAR):
             running = len(needs) + len(entered)
             done = vtc_round_plain(

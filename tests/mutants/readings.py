@@ -5,6 +5,7 @@ Columns of any length go through the numpy reading here; in earnest short ones a
 """
 
 import argparse
+import random
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
@@ -12,14 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from attrs import define
-from tests.mutants.traces import Run, corpus, mutated
+from tests.bench.recording import Recorder, requests
+from tests.mutants.traces import Run, corpus, mutated, with_a_change
 
 from schedspec.optimized.monitor import BulkMonitor
 from schedspec.spec.monitor import Monitor
 from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.relation import Engine
 from schedspec.spec.trace import TraceError, read_trace
-from schedspec.spec.vocabulary import Message
+from schedspec.spec.vocabulary import Message, Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,11 +31,13 @@ HORIZON = 2
 
 @define
 class Tally:
-    """`together`: entries that the numpy reading judged; `broken`: runs that broke a rule."""
+    """`together`: entries that the numpy reading judged; `written`: entries that the content shadow wrote in columns;
+    `broken`: runs that broke a rule."""
 
     runs: int = 0
     broken: int = 0
     together: int = 0
+    written: int = 0
 
     def compare(self, run: Run) -> str | None:
         """The first thing in which the two differ."""
@@ -47,6 +51,7 @@ class Tally:
             if isinstance(found, str):
                 break
         self.together += bulk.together
+        self.written += getattr(bulk.shadow, "together", 0)
         self.broken += bool(plain.violations)
         return differing(summary(plain), summary(bulk))
 
@@ -64,14 +69,18 @@ def summary(m: Monitor) -> dict[str, Any]:
     tracks = {
         t.id: (list(t.tokens), list(t.ids), t.table, t.ended, t.epoch, t.shared_tokens) for t in m.tracks.values()
     }
+    verified = {t.id: (t.verified_blocks, t.last_content) for t in m.tracks.values()}
+    written = {} if m.shadow is None else {block: ids for block, ids in m.shadow.blocks.items() if ids}
     counts = {"events": dict(m.world.events), "each": list(m.world.exercised), "exercised": m.exercised()}
+    counts |= {"verified": verified, "written": written}
     return state | counts | {"tracks": tracks, "live": m.live, "waiting": m.waiting, "flights": sorted(m.in_flight)}
 
 
 def _value(m: Monitor, name: str) -> Any:
     sort = Engine.sorts[name]
-    if sort.name == "Map":
-        return {key: getattr(record, name) for key, record in getattr(m.world, sort.args[0].name).items()}
+    if sort.name == "Map":  # it is total: what is as if it had never been set may be missing
+        cells = {key: getattr(record, name) for key, record in getattr(m.world, sort.args[0].name).items()}
+        return {key: cell for key, cell in cells.items() if cell not in (0, None, set())}
     value = getattr(m.world, name)
     return set(value) if sort.name == "Set" else value
 
@@ -102,6 +111,28 @@ def planted(traces: int) -> Iterable[tuple[str, Run]]:
     return ((f"mutated {seed}", mutated(seed)) for seed in range(traces))
 
 
+def batch(rounds: int = 30, running: int = 12, block_size: int = 4, seed: int = 1) -> Run:
+    """The same requests in each step, long enough that nothing but tokens and blocks comes and goes."""
+    blocks = running * -(-80 // block_size)
+    settings = Settings(blocks=blocks, block_size=block_size, seats=running, token_budget=16 * running)
+    recorder = Recorder(settings)
+    messages: list[Message] = []
+    recorder.fill(requests(seed, (3, 9), (60, 60)), running, messages.append)
+    for _ in range(rounds):
+        messages += recorder.round()
+    return Run(recorder.header, tuple(messages))
+
+
+def broken_batches(traces: int) -> Iterable[tuple[str, Run]]:
+    """Batches that decode, with up to three changes anywhere."""
+    for seed in range(traces):
+        rng = random.Random(seed)
+        run = batch(rng.randint(20, 45), rng.choice((3, 12, 30)), rng.choice((1, 2, 4, 16)), seed)
+        for _ in range(rng.randint(1, 3)):
+            run = with_a_change(run, rng)
+        yield f"batch {seed}", run
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="The bulk monitor beside the plain one.")
     parser.add_argument("--traces", type=int, default=1000)
@@ -111,10 +142,12 @@ def main() -> None:
         ("clean runs", ((f"clean {number}", run) for number, run in enumerate(corpus()))),
         ("kept traces", ((str(path), recorded(path)) for path in kept_traces())),
         ("runs with a planted fault", planted(traces)),
+        ("batches with planted faults", broken_batches(traces // 4)),
     ):
         tally = Tally()
         found += all_differences(runs, tally)
-        print(f"{tally.runs} {what}, {tally.broken} broken, {tally.together} entries together", flush=True)
+        entries = f"{tally.together} entries together, {tally.written} written in columns"
+        print(f"{tally.runs} {what}, {tally.broken} broken, {entries}", flush=True)
     print("\n".join(found) or "no difference")
     sys.exit(bool(found))
 

@@ -25,7 +25,7 @@ def judged(rule: str, seed: int) -> Findings:
         stop_at=rule,
     )
     if registry.rules[rule].form == "run":
-        check.depth = Depth(name="few runs", search_s=4.0, workload_s=0.0, shrink_s=12.0, examples=50)
+        check.depth = Depth(name="few runs", search_s=4.0, workload_s=0.0, shrink_s=20.0, examples=50)
     return check.run()
 
 

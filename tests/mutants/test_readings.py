@@ -9,15 +9,25 @@ from attrs import evolve
 
 pytest.importorskip("numpy")
 
-from tests.bench.recording import Recorder, requests
-from tests.mutants.readings import Tally, all_differences, differing, kept_traces, planted, recorded, summary
+from tests.mutants.readings import (
+    Tally,
+    all_differences,
+    batch,
+    broken_batches,
+    differing,
+    kept_traces,
+    planted,
+    recorded,
+    summary,
+)
 from tests.mutants.traces import Run, corpus
 
 from schedspec.optimized.monitor import BulkMonitor
 from schedspec.spec.monitor import Monitor
-from schedspec.spec.vocabulary import Message, Outcome, Plan, Settings
+from schedspec.spec.vocabulary import Message, Outcome, Plan
 
 PLANTED = 60
+BATCHES = 40
 
 
 def test_clean_runs() -> None:
@@ -39,17 +49,14 @@ def test_planted_faults() -> None:
     assert tally.together > 1_000
 
 
+def test_faults_in_batches_that_decode() -> None:
+    tally = Tally()
+    assert all_differences(broken_batches(BATCHES), tally) == []
+    assert tally.broken > BATCHES // 2
+    assert tally.written > 2_000
+
+
 # --- a batch in which everybody decodes ------------------------------------------------------------------------
-
-
-def batch(rounds: int = 30, running: int = 12) -> Run:
-    """The same requests in each step, long enough that nothing but tokens and blocks comes and goes."""
-    recorder = Recorder(Settings(blocks=running * 20, block_size=4, seats=running, token_budget=16 * running))
-    messages: list[Message] = []
-    recorder.fill(requests(1, (3, 9), (60, 60)), running, messages.append)
-    for _ in range(rounds):
-        messages += recorder.round()
-    return Run(recorder.header, tuple(messages))
 
 
 def changed(run: Run, back: int, change: Callable[[Message], Message]) -> Run:

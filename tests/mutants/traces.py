@@ -135,7 +135,10 @@ _COLUMNS = ("request", "start", "tokens", "samples")
 def mutated(seed: int) -> Run:
     """A run of the corpus with one change; with the run as it is where the change does not apply."""
     rng = random.Random(seed)
-    run = rng.choice(corpus())
+    return with_a_change(rng.choice(corpus()), rng)
+
+
+def with_a_change(run: Run, rng: random.Random) -> Run:
     if rng.random() < 0.1:
         return Run(_stricter(run.header, rng), run.messages)
     places = [place for place, m in enumerate(run.messages) if m.kind not in ("observe", "end")]

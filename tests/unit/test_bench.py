@@ -7,8 +7,12 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from tests.bench import beside_vllm, curves, run
+from tests.bench.floors import Change, looked_at
+from tests.bench.measure import Skipped
+from tests.bench.rounds import OfArrays
 
-from schedspec.spec.vocabulary import Policy
+from schedspec.spec.vocabulary import Policy, Request, Settings
 
 ROOT = Path(__file__).parents[2]
 RUN = ROOT / "tests" / "bench" / "run.py"
@@ -18,6 +22,7 @@ ASKED = {
     "bulk": {"bulk.decode.32.arrays", "bulk.decode.32.file", "bulk.decode.32.decisions.file"},
     "reference": {"reference.decode.4", "reference.decode.4.recorded", "reference.decode.4.recorded.waiting_10"},
     "optimized": {"optimized.waiting.vtc"},
+    "curves": set(),
     "policies": {"policies.vtc", "policies.drr", "policies.lanes"},
     "search": {"search"},
     "trace": {"trace.memory"},
@@ -57,3 +62,59 @@ def test_the_table_has_a_row_for_each_figure(tmp_path: Path) -> None:
     lines = bench("--only", "search", "--out", str(out)).splitlines()
     assert lines[0].split() == ["figure", "asked", "ratio"]
     assert [line.split()[0] for line in lines[1:-1]] == list(json.loads(out.read_text(encoding="utf-8")))
+
+
+def test_without_vllm_one_sentence_says_what_is_skipped_and_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(beside_vllm, "PYTHON", tmp_path / "none")
+    with pytest.raises(Skipped, match="nothing was measured against vLLM: `make vllm` installs it"):
+        list(beside_vllm.elsewhere(tiny=True))
+
+
+def test_a_skipped_bench_stops_no_other(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(beside_vllm, "PYTHON", tmp_path / "none")
+    figures = run.measure(["vllm", "search"], tiny=True, as_json=True, file=tmp_path / "bench.json")
+    assert list(figures) == ["search"]
+    assert capsys.readouterr().err.startswith("vllm: there is no .venv-vllm here, so nothing was measured")
+
+
+def test_two_that_plan_other_numbers_of_tokens_are_not_compared() -> None:
+    ours, theirs = (OfArrays.of(Settings()) for _ in range(2))
+    for runs, length in ((ours, 3), (theirs, 4)):
+        runs.submit(Request(id="a", prompt_ids=tuple(range(length)), max_output_tokens=2))
+        runs.round()
+    with pytest.raises(RuntimeError, match="did not do the same work"):
+        beside_vllm.must_be_alike(ours, theirs)
+
+
+def test_a_change_is_counted_as_it_is_made() -> None:
+    runs = OfArrays.of(Settings(blocks=8, block_size=4, seats=4))
+    for name, length, output in (("a", 4, 9), ("b", 7, 1), ("c", 3, 9)):
+        runs.submit(Request(id=name, prompt_ids=tuple(range(length)), max_output_tokens=output))
+    runs.round()
+    runs.submit(Request(id="d", prompt_ids=tuple(range(5)), max_output_tokens=9))
+    change, calls = looked_at(runs)  # b ends and gives 2, a takes a second one, d 2; c has room
+    assert change == Change(running=3, ended=1, admitted=1, taken=3, given=2)
+    assert (change.numbers, change.operations) == (9 + 10 + 8, 12 + 5 + 2)
+    assert min(calls.python, calls.built_in) > 10
+
+
+def test_the_table_of_the_readme_is_written_between_its_marks(tmp_path: Path) -> None:
+    figures = run.measure(["curves"], tiny=True, as_json=True, file=tmp_path / "bench.json")
+    readme = tmp_path / "README.md"
+    readme.write_text(f"before\n{curves.BEGIN}\nold\n{curves.END}\nbehind\n", encoding="utf-8")
+    curves.write(curves.table(figures, run.about()), readme)
+    written = readme.read_text(encoding="utf-8")
+    assert written.startswith("before\n")
+    assert written.endswith("behind\n")
+    assert "old" not in written
+    assert "| `change_1.4` |" in written
+    assert "numpy" in written
+
+
+def test_the_readme_has_the_marks() -> None:
+    text = (ROOT / "optimized" / "README.md").read_text(encoding="utf-8")
+    assert text.count(curves.BEGIN) == text.count(curves.END) == 1

@@ -18,13 +18,16 @@ from schedspec.conformance.features import of_feature
 from schedspec.conformance.machine import small_settings, submissions
 from schedspec.conformance.scenarios import Scenario, scenarios
 from schedspec.conformance.script import COMPLETE, STEP, Op, Script, cancel, rounds, submit, with_deadline
-from schedspec.optimized.arrays import FEW_ROWS, Bools, Ints
+from schedspec.optimized.admission import Admission
+from schedspec.optimized.arrays import FEW_ROWS
 from schedspec.optimized.batch import Batch, Growth
 from schedspec.optimized.blocks import Blocks
 from schedspec.optimized.clients import ClientQueue
-from schedspec.optimized.job import Job
-from schedspec.optimized.members import Group, Member, Race, Sharing
-from schedspec.optimized.scheduler import Admission, Scheduler
+from schedspec.optimized.ints import LARGEST, Bools, Ints
+from schedspec.optimized.job import Job, Member
+from schedspec.optimized.members import Group, Race, Sharing
+from schedspec.optimized.scheduler import Scheduler
+from schedspec.optimized.service import Counters
 from schedspec.optimized.sharing import Vtc
 from schedspec.spec.vocabulary import Delta, Outcome, Request, Settings, Unsupported
 
@@ -153,7 +156,7 @@ def test_a_budget_of_almost_what_is_known(left: int) -> None:
     pair.drain()
 
 
-@pytest.mark.parametrize("weight", [1 << 30, 1 << 62, 1 << 70])
+@pytest.mark.parametrize("weight", [1 << 30, 1 << 62, (1 << 63) - 1, 1 << 63, 1 << 70])
 @pytest.mark.parametrize("name", ["output_weight", "input_weight", "square_weight", "product_weight"])
 def test_counters_beyond_machine_integers(name: str, weight: int) -> None:
     pair = Pair.of(evolve(PLAIN, policy="vtc", **{name: weight}), 0)  # type: ignore[arg-type]
@@ -181,6 +184,69 @@ def test_a_calendar_lasts_while_nothing_changes() -> None:
     assert calendar is not None
     assert calendar.steps > 30
     pair.drain()
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_the_scans_are_the_loops_on_any_rows(seed: int) -> None:
+    """Also on rows that no run of requests leads to: many behind the budget, tables longer than needed."""
+    dice = Random(seed)
+    size, count = dice.choice((1, 2, 3, 16)), dice.randint(1, 12)
+    settings = evolve(
+        PLAIN, block_size=size, seats=16, token_budget=dice.randint(1, 30), chunk_tokens=dice.choice((0, 0, 3))
+    )
+    scheduler = Scheduler(settings)
+    rows = scheduler.rows
+    scheduler.order = np.array(dice.sample(range(FEW_ROWS), count), dtype=np.int64)
+    scheduler.in_flight = {1: Batch(1)}
+    for row in scheduler.order.tolist():
+        rows.issued[row], rows.left[row] = dice.randint(0, 40), dice.choice((0, 1, 1, 1, dice.randint(1, 20)))
+        rows.samples_left[row], rows.held[row] = dice.randint(0, 2), -(-rows.issued[row] // size) + dice.randint(0, 1)
+    budget, tokens, needs = settings.token_budget, [], []
+    for row in scheduler.order.tolist():
+        wanted = min(int(rows.left[row]), settings.chunk_tokens or 99) if rows.samples_left[row] else 0
+        tokens.append(min(wanted, budget))
+        budget -= tokens[-1]
+        needs.append(max(0, -(-int(rows.issued[row] + tokens[-1]) // size) - int(rows.held[row])))
+    growth = scheduler.compose(scheduler.order)
+    assert (growth.tokens.tolist(), growth.scheduled, growth.needed) == (tokens, sum(tokens), sum(needs))
+    assert growth.start.tolist() == rows.issued[scheduler.order].tolist()
+    shown = dict(zip(growth.growing.tolist(), growth.blocks.tolist(), strict=True))
+    assert shown == {place: need for place, need in enumerate(needs) if need}
+    held = rows.held[scheduler.order].tolist()
+    for free in range(sum(needs)):
+        scheduler.blocks.free, kept = free, count
+        while sum(needs[:kept]) > free + sum(held[kept:]):
+            kept -= 1
+        assert scheduler.kept(growth) == kept
+        first = growth.first(kept)
+        assert (first.needed, first.scheduled) == (sum(needs[:kept]), sum(tokens[:kept]))
+        assert first.row.tolist() == scheduler.order[:kept].tolist()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_counters_add_up_like_integers(seed: int) -> None:
+    """Up to what is added at most before they are emptied, by entries and by a clock."""
+    dice = Random(seed)
+    counters, expected = Counters(), [0] * dice.choice((1, 3, 40))
+    for _ in expected:
+        counters.new()
+    for _ in range(40):
+        most = dice.choice((1, 1 << 31, 1 << 32, 1 << 61, LARGEST - 1))
+        members = [dice.randrange(len(expected)) for _ in range(dice.randint(1, min(6, LARGEST // most)))]
+        amounts = [dice.choice((most, dice.randint(0, most))) for _ in members]
+        ticks = dice.randint(1, min(9, (LARGEST - 1) // most // len(members) or 1))
+        if dice.random() < 0.5:
+            counters.add_each(np.array(members), np.array(amounts), most)
+            ticks = 1
+        else:
+            counters.start(np.array(members), np.array(amounts))
+            counters.ticks = ticks
+        for member, amount in zip(members, amounts, strict=True):
+            expected[member] += ticks * amount
+        assert [counters.of(member) for member in range(len(expected))] == expected
+        if counters.ticks:
+            counters.stop(int(counters.rates.max()))
+        assert [counters.of(member) for member in range(len(expected))] == expected
 
 
 # --- planted faults ----------------------------------------------------------------------------------------------
@@ -323,9 +389,9 @@ class VictimAtTheBack(Scheduler):
 class WatermarkAlways(Scheduler):
     """Nobody may enter an empty machine that would go below the watermark."""
 
-    def admit_into(self, budget: int, blocks: int) -> list[Admission]:
+    def admit(self, tokens: int, blocks: int) -> list[Admission]:
         alone = not len(self.order)
-        return super().admit_into(budget, blocks - (self.settings.watermark_blocks if alone else 0))
+        return super().admit(tokens, blocks - (self.settings.watermark_blocks if alone else 0))
 
 
 class PastItsLength(Scheduler):
@@ -418,6 +484,25 @@ def test_a_pool_of_no_blocks_is_refused_before_it_is_made() -> None:
         Settings(blocks=0)
 
 
+@pytest.mark.parametrize("size", [("prompt_ids", (0,) * 300), ("max_output_tokens", 1 << 63)])
+def test_who_is_longer_than_the_pool_is_refused_at_the_door(size: tuple[str, object]) -> None:
+    request = Request(**({"id": "a", "prompt_ids": (1,), "max_output_tokens": 2} | dict([size])))  # type: ignore[arg-type]
+    settings = evolve(PLAIN, max_output_tokens=1 << 70, max_model_tokens=1 << 70)
+    receipt = Scheduler(settings).submit(request, 0)
+    assert (receipt.verdict, receipt.reason, receipt.limit) == ("refused", "kv_blocks", PLAIN.blocks)
+
+
+@pytest.mark.parametrize("stops", [0, 1, 3])
+def test_stops_of_another_number_than_sampled_are_refused_in_a_sentence(stops: int) -> None:
+    scheduler = Scheduler(PLAIN)
+    for name in "ab":
+        scheduler.submit(Request(id=name, prompt_ids=(1, 2), max_output_tokens=2), 0)
+    batch = scheduler.step_arrays()
+    with pytest.raises(ValueError, match=f"stop has {stops} entries, but 2 entries of step 1 sampled: give one for"):
+        scheduler.complete_arrays(batch, np.zeros(stops, dtype=np.bool_))
+    assert not len(scheduler.complete_arrays(batch, np.zeros(2, dtype=np.bool_)))
+
+
 def test_a_result_without_a_token_is_no_result() -> None:
     scheduler = Scheduler(PLAIN)
     assert scheduler.submit(Request(id="a", prompt_ids=(1, 2), max_output_tokens=2), 0).verdict == "accepted"
@@ -429,7 +514,7 @@ def test_a_result_without_a_token_is_no_result() -> None:
 def test_results_of_no_step_change_nothing() -> None:
     scheduler = Scheduler(PLAIN)
     assert scheduler.complete(Outcome(step=7, request=["a"], token=[1], stop=[True]), 0) == []
-    assert not len(scheduler.complete_arrays(Batch(7), np.array([True])))
+    assert not len(scheduler.complete_arrays(Batch(7), np.zeros(0, dtype=np.bool_)))
 
 
 def test_without_numpy_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

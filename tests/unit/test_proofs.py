@@ -16,12 +16,14 @@ from attrs import evolve
 from click.testing import CliRunner
 from tests.mutants.traces import corpus
 
-from schedspec.proofs import manifest, pins, second, theorems
-from schedspec.proofs.__main__ import main
+from schedspec.proofs import command, manifest, page, pins, second, theorems
+from schedspec.proofs import obligations as obligations_module
+from schedspec.proofs.command import prove as main
+from schedspec.proofs.history import HISTORY, Remembered
 from schedspec.proofs.manifest import Firing, Manifest
 from schedspec.proofs.mutants import conjuncts, mutate
-from schedspec.proofs.obligations import Obligation, Outcome, can_fire, obligations, prove
-from schedspec.proofs.run import by_rule, entry, firings, proof, prove_rule, worst
+from schedspec.proofs.obligations import Obligation, Outcome, can_fire, obligations, prove, variables
+from schedspec.proofs.run import THEORIES, by_rule, entry, firings, proof, prove_rule, worst
 from schedspec.proofs.theory import ENGINE, Theory
 from schedspec.spec.cards import cards
 from schedspec.spec.catalogue import registry as catalogue
@@ -40,38 +42,64 @@ PINNED = ("KV-1", "KV-2", "KV-3", "KV-4", "KV-5", "KV-7", "KV-8", "LIFE-2", "LIF
 
 
 def test_the_manifest_names_what_there_is() -> None:
-    counts = {rule: len(owed) for rule, owed in by_rule(ENGINE).items()}
-    assert {proof.rule: proof.obligations for proof in MANIFEST.proofs} == counts
-    assert [firing.event for firing in MANIFEST.events] == list(ENGINE.registry.events)
-    assert [mutant.conjunct for mutant in MANIFEST.mutants] == [c.name for c in conjuncts(ENGINE.registry)]
+    counts = {(t.name, rule): len(owed) for t in THEORIES for rule, owed in by_rule(t).items()}
+    assert {(proof.theory, proof.rule): proof.obligations for proof in MANIFEST.proofs} == counts
+    assert [(f.theory, f.event) for f in MANIFEST.events] == [
+        (t.name, event) for t in THEORIES for event in t.registry.events
+    ]
+    tried = [(t.name, c.name) for t in THEORIES for c in conjuncts(t.registry)]
+    assert [(mutant.theory, mutant.conjunct) for mutant in MANIFEST.mutants] == tried
     assert manifest.faults(MANIFEST) == []
 
 
-def test_every_obligation_is_proved() -> None:
-    found = {rule: prove_rule(ENGINE, owed, second=False) for rule, owed in by_rule(ENGINE).items()}
+@pytest.mark.parametrize("theory", THEORIES, ids=lambda theory: theory.name)
+def test_every_obligation_is_proved(theory: Theory) -> None:
+    found = {rule: prove_rule(theory, owed, second=False) for rule, owed in by_rule(theory).items()}
     assert {rule: worst(outcomes["z3"]) for rule, outcomes in found.items()} == {
-        proof.rule: proof.expected for proof in MANIFEST.proofs
+        proof.rule: proof.expected for proof in MANIFEST.proofs if proof.theory == theory.name
     }
+
+
+def test_the_page_is_what_was_found() -> None:
+    readme = command.README.read_text(encoding="utf-8")
+    assert page.updated(readme, MANIFEST) == readme
+
+
+def test_history_changes_no_run() -> None:
+    """No guard and no effect of a rule reads it, and its effects write nothing else."""
+    for conjunct in ENGINE.registry.conjuncts:
+        if conjunct.event is None:
+            continue
+        if isinstance(conjunct, Remembered):
+            assert conjunct.kind == "effect"
+            assert conjunct.variable in HISTORY
+        else:
+            assert variables(conjunct.term).isdisjoint(HISTORY)
+
+
+@pytest.mark.parametrize("rule", ["STEP-1", "STEP-3", "KV-11", "PRE-2", "PRE-3", "ADMIT-1", "ADMIT-2"])
+def test_each_guard_and_effect_of_it_is_needed_by_a_proof(rule: str) -> None:
+    assert {mutant.expected for mutant in MANIFEST.only(rule).mutants} == {"refuted"}
 
 
 @pytest.mark.parametrize("rule", ["KV-1", "KV-4", "LIFE-3"])
 def test_cvc5_agrees(rule: str) -> None:
     """`make proofs` asks it about every rule."""
-    found = proof(rule, prove_rule(ENGINE, by_rule(ENGINE, rule)[rule], second=True))
+    found = proof(ENGINE, rule, prove_rule(ENGINE, by_rule(ENGINE, rule)[rule], second=True))
     expected = next(proof for proof in MANIFEST.proofs if proof.rule == rule)
     assert evolve(found, seconds=0) == evolve(expected, seconds=0)
     assert found.tools == ("z3", "cvc5")
 
 
 def test_every_event_can_fire() -> None:
-    assert tuple(firings(ENGINE)) == MANIFEST.events
+    assert tuple(firing for theory in THEORIES for firing in firings(theory)) == MANIFEST.events
     assert {firing.expected for firing in MANIFEST.events} == {"fires"}
 
 
 @pytest.mark.parametrize("rule", ["KV-1", "KV-8", "LIFE-3", "STEP-2", "PRE-8"])
 def test_mutants_are_as_the_manifest_says(rule: str) -> None:
     """`make proofs` tries them all."""
-    found = [entry(mutate(ENGINE, dropped)) for dropped in conjuncts(ENGINE.registry) if dropped.rule == rule]
+    found = [entry(ENGINE, mutate(ENGINE, dropped)) for dropped in conjuncts(ENGINE.registry) if dropped.rule == rule]
     assert tuple(found) == MANIFEST.only(rule).mutants
 
 
@@ -92,7 +120,7 @@ def test_differences_are_told() -> None:
     assert told[1] == f"the proof of {rest[0].rule} is in the manifest, but not found"
     assert manifest.differences(MANIFEST, evolve(MANIFEST, proofs=(evolve(first, seconds=9), *rest))) == []
     assert manifest.faults(weaker) == [f"the proof of {first.rule}: unknown"]
-    assert manifest.faults(Manifest(events=(Firing(event="Take", expected="never fires"),))) != []
+    assert manifest.faults(Manifest(events=(Firing(theory="engine", event="Take", expected="never fires"),))) != []
 
 
 def test_the_manifest_is_written_as_it_is_read(tmp_path: Path) -> None:
@@ -115,9 +143,9 @@ def test_pins() -> None:
     table = pins.from_proofs(MANIFEST)
     dropped = next(m for m in MANIFEST.mutants if m.conjunct == "KV-1.2")
     assert table["KV-1.2"] == [pins.Pin("proof", invariant, "Take") for invariant in dropped.breaks]
-    assert "STEP-1.1" in pins.unpinned(ENGINE.registry, table)
-    more = pins.joined([table, {"STEP-1.1": [pins.Pin("fault", "overfull", "EndStep")]}])
-    assert "STEP-1.1" not in pins.unpinned(ENGINE.registry, more)
+    assert "STEP-2.1" in pins.unpinned(ENGINE.registry, table)
+    more = pins.joined([table, {"STEP-2.1": [pins.Pin("fault", "overfull", "EndStep")]}])
+    assert "STEP-2.1" not in pins.unpinned(ENGINE.registry, more)
 
 
 # --- known answers -------------------------------------------------------------------------------------------
@@ -214,7 +242,7 @@ def test_a_timeout_is_unknown(prover: Callable[[Theory, Obligation, int], Outcom
     )
     outcome = prover(toy, Obligation(hard, "Add"), 300)
     assert outcome.verdict == "unknown"
-    assert manifest.faults(Manifest((proof("KV-1", {"z3": [outcome]}),))) == ["the proof of KV-1: unknown"]
+    assert manifest.faults(Manifest((proof(toy, "KV-1", {"z3": [outcome]}),))) == ["the proof of KV-1: unknown"]
 
 
 SHOP = Store("state")
@@ -247,6 +275,8 @@ def test_the_command_prints_json() -> None:
     assert run.exit_code == 0
     assert found["wrong"] == []
     assert found["proofs"][0]["expected"] == "proved"
+    assert found["proofs"][0]["status"] == {"z3": "proved", "cvc5": "not run"}
+    assert found["tools"]["cvc5"] == "not run: --no-cvc5"
 
 
 def test_the_command_fails_when_something_is_not_as_expected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,6 +290,29 @@ def test_the_command_fails_when_something_is_not_as_expected(monkeypatch: pytest
 def test_the_command_refuses_what_makes_no_sense() -> None:
     assert CliRunner().invoke(main, ["--rule", "KV-99"]).exit_code == 2
     assert CliRunner().invoke(main, ["--write", "--no-cvc5"]).exit_code == 2
+    assert CliRunner().invoke(main, ["--unknown"]).exit_code == 2
+
+
+def test_what_is_not_installed_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "find_spec", lambda name: None)
+    monkeypatch.setattr(theorems, "coqc", lambda: None)
+    run = CliRunner().invoke(main, [])
+    assert run.exit_code == 2
+    assert "nothing can run: z3 is not installed" in run.output
+    monkeypatch.setattr(theorems, "coqc", lambda: "coqc")
+    run = CliRunner().invoke(main, ["--rule", "KV-1"])
+    assert run.exit_code == 0
+    assert "1 rules are not proved by this run" in run.output
+    document = json.loads(CliRunner().invoke(main, ["--rule", "KV-1", "--json"]).output)
+    assert document["proofs"][0]["status"] == {"z3": "not run", "cvc5": "not run"}
+
+
+def test_a_timeout_is_unknown_and_not_as_expected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(obligations_module, "decide", lambda *args: "unknown")
+    run = CliRunner().invoke(main, ["--rule", "KV-16", "--no-mutants", "--no-cvc5"])
+    assert run.exit_code == 1
+    assert "unknown" in run.output
+    assert "not as expected: the proof of KV-16" in run.output
 
 
 # --- theorems in Coq ------------------------------------------------------------------------------------------
@@ -386,26 +439,30 @@ def test_without_coqc_nothing_is_proved(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(theorems, "coqc", lambda: None)
     run = CliRunner().invoke(main, ["--rule", "FAIR-8"])
     assert run.exit_code == 0, run.output
-    assert "Coq: SKIPPED, coqc was not found (on Debian: apt-get install coq); " in run.output
+    assert "Coq: not run: coqc was not found (on Debian: apt-get install coq); " in run.output
     assert "theorems are not proved by this run" in run.output
     document = json.loads(CliRunner().invoke(main, ["--rule", "FAIR-8", "--json"]).output)
-    assert document["theorems"] == []
-    assert document["skipped"] == {"coq": theorems.MISSING}
+    assert {theorem["status"] for theorem in document["theorems"]} == {"not run"}
+    assert document["tools"]["coq"] == f"not run: {theorems.MISSING}"
     assert CliRunner().invoke(main, ["--write"]).exit_code == 2
 
 
 def test_cards_say_what_the_theorems_are_about() -> None:
     told = {card["id"]: card for card in cards(manifest.proved_rules(), manifest.related_theorems())}
     assert told["FAIR-8"]["evidence"] == "proved"
-    assert told["FAIR-8"]["proved_by"] == (
-        "coq: two_clients_that_wait_all_through_differ_by_at_most_2U (Theorems.v): "
-        "of the counter algorithm; the rule judges any scheduler by its trace"
+    assert told["FAIR-8"]["proved_by"].startswith(
+        "coq: two_clients_that_wait_all_through_differ_by_at_most_2U (Theorems.v); z3 and cvc5: FAIR-8."
+    )
+    assert told["FAIR-8"]["proved_by"].endswith(
+        ": of the counter algorithm; the rule judges any scheduler by its trace"
     )
     assert "reached: a_difference_of_2U_is_reached (Needed.v)" in told["FAIR-8"]["theorems"]
     assert told["FAIR-5"]["evidence"] == "tested"
-    assert told["FAIR-5"]["theorems"] == "condition: without_the_lift_of_victims_no_bound_holds (Needed.v)"
+    assert "condition: without_the_lift_of_victims_no_bound_holds (Needed.v)" in told["FAIR-5"]["theorems"]
+    assert told["LIVE-2"]["evidence"] == told["LANE-1"]["evidence"] == "tested"
+    assert told["FAIR-15"]["proved_by"].endswith("of the counter algorithm; the rule judges any scheduler by its trace")
     assert told["FAIR-17"]["evidence"] == "tested"
-    assert told["FAIR-17"]["theorems"].startswith("part: aging_picks_")
+    assert "part: aging_picks_" in told["FAIR-17"]["theorems"]
     assert told["KV-1"]["theorems"] is None
 
 
@@ -460,7 +517,8 @@ def test_what_is_proved_holds() -> None:
     """The same terms, compiled, after every message of clean runs: the initial state is the one of the proofs."""
     for run in corpus():
         monitor = Monitor(run.header)
-        binding = [c for c in ENGINE.registry.of_kind("invariant") if not c.binding.missing(run.header.capabilities)]
+        invariants = [c for c in ENGINE.registry.of_kind("invariant") if not isinstance(c, Remembered)]
+        binding = [c for c in invariants if not c.binding.missing(run.header.capabilities)]
         for message in run.messages:
             monitor.feed(message)
             assert [c.name for c in binding if not monitor.program.holds[c.name](monitor.world)] == []

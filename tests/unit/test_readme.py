@@ -13,6 +13,7 @@ import pytest
 from attrs import NOTHING, fields_dict, frozen
 
 from schedspec.cli import cli
+from schedspec.reference.simulation import PROFILES
 from schedspec.spec.catalogue import registry
 from schedspec.spec.monitor import Monitor
 from schedspec.spec.protocol import read_plan
@@ -159,6 +160,23 @@ def test_the_failure_is_a_real_one(folder: Path) -> None:
     assert again.returncode == 1
 
 
+def test_the_replay_prints_what_is_shown(tmp_path: Path) -> None:
+    (block,) = blocks("csv")
+    (tmp_path / "arrivals.csv").write_text(block.text, encoding="utf-8")
+    ((command, shown),) = (pair for pair in consoles() if pair[0].startswith("schedspec replay "))
+    done = run(tmp_path, "-m", *command.split())
+    assert done.returncode == 0, done.stderr
+    assert [line.rstrip() for line in done.stdout.splitlines()] == shown
+    longest = shown[2].split()[8]
+    assert f"stops everybody for {longest} ms" in README
+
+
+def test_every_cost_model_is_in_the_table() -> None:
+    section = README.partition("\n| `--cost` |")[2].partition("\n\n")[0]
+    named = {name for line in section.splitlines()[2:] for name in re.findall(r"`([\w-]+)`", line.split("|")[1])}
+    assert named == set(PROFILES)
+
+
 @pytest.mark.parametrize("command", [command for command, _ in consoles() if command.startswith("schedspec")])
 def test_commands_and_options_exist(command: str) -> None:
     name, *rest = command.split()[1:]
@@ -210,6 +228,13 @@ def test_traces_are_clean_runs(folder: Path, page: str) -> None:
         assert set(kinds) == set(get_args(get_type_hints(Message)["kind"]))
     done = run(folder, "-m", "schedspec", "trace", "run.jsonl")
     assert done.returncode == 0, done.stdout
+
+
+def test_why_prints_what_is_shown(folder: Path) -> None:
+    (folder / "run.jsonl").write_text(blocks("jsonl")[0].text, encoding="utf-8")
+    (shown,) = (lines for command, lines in consoles() if command == "schedspec why run.jsonl a")
+    done = run(folder, "-m", "schedspec", "why", "run.jsonl", "a")
+    assert done.stdout.rstrip("\n").split("\n") == shown, done.stderr
 
 
 @pytest.mark.parametrize("block", blocks("json"), ids=lambda block: block.text[:20])

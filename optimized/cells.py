@@ -1,0 +1,288 @@
+"""Cells of the state in columns: what the numpy reading and the compiled reading share.
+
+A `Table` has a row for each key, and a column for each map and set over that sort of keys.  The compiled reading sees
+the same cells as attributes of records and as sets, so neither ever has to be brought up to date.
+"""
+
+from array import array
+from collections.abc import Callable, Collection, Iterable, Iterator, MutableSet, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+
+from schedspec.spec.compiled import Records, World
+from schedspec.spec.terms import State
+
+FARTHEST = 1 << 40
+"""What is larger is kept beside the table, and its row is left to the compiled reading."""
+ASIDE = -(1 << 63)
+
+
+class Table:
+    """Cells of some maps and sets over one sort of keys.  `at_<name>` is a column for numpy, `mem_<name>` the same
+    memory for one cell at a time, `members[name]` the sets that stand in cells, by row.  `reach` bounds all numbers in
+    it; rows in `odd` hold one that has no place in it."""
+
+    def __init__(self, state: type[State], key: str, names: Collection[str]) -> None:
+        self.key = key
+        sorts = {name: state.sorts[name] for name in sorted(names)}
+        self.sets = tuple(name for name, sort in sorts.items() if sort.name == "Set")
+        self.members: dict[str, dict[int, set[Any]]] = {
+            name: {} for name, sort in sorts.items() if sort.args[-1].name == "Set"
+        }
+        self.maps = tuple(name for name in sorts if name not in self.sets and name not in self.members)
+        self.codes = {name: "q" if sorts[name].args[-1].name == "Int" else "b" for name in (*self.maps, *self.sets)}
+        self.index: dict[Any, int] = {}
+        self.keys: list[Any] = []
+        self.spare: list[int] = []
+        self.odd: set[int] = set()
+        self.reach = FARTHEST
+        self.rows = 0
+        self._grow(64)
+
+    def _grow(self, rows: int) -> None:
+        for name, code in self.codes.items():
+            memory = array(code, bytes(rows * array(code).itemsize))
+            if self.rows:
+                memory[: self.rows] = getattr(self, "mem_" + name)
+            setattr(self, "mem_" + name, memory)
+            setattr(self, "at_" + name, np.frombuffer(memory, dtype=np.int64 if code == "q" else np.bool_))
+        self.spare += range(rows - 1, self.rows - 1, -1)
+        self.keys += [None] * (rows - self.rows)
+        self.rows = rows
+
+    def has(self, name: str) -> bool:
+        return name in self.maps or name in self.members
+
+    def row_of(self, key: Any) -> int:
+        row = self.index.get(key)
+        if row is None:
+            if not self.spare:
+                self._grow(2 * self.rows)
+            row = self.index[key] = self.spare.pop()
+            self.keys[row] = key
+        return row
+
+    def release(self, key: Any) -> None:
+        """Its record is gone, and its cells are as if new.  A set may still name it: then it keeps its row."""
+        row = self.index[key]
+        if not any(getattr(self, "mem_" + name)[row] for name in self.sets):
+            del self.index[key]
+            self.keys[row] = None
+            self.spare.append(row)
+        for name in self.maps:
+            getattr(self, "mem_" + name)[row] = 0
+        for cells in self.members.values():
+            cells.pop(row, None)
+        self.odd.discard(row)
+
+    def measure(self) -> None:
+        """Bring the bound down to what is there."""
+        self.reach = FARTHEST
+        for name, code in self.codes.items():
+            if code == "q":
+                column = getattr(self, "at_" + name)
+                kept = column[column != ASIDE]
+                self.reach = max(self.reach, int(kept.max(initial=0)), -int(kept.min(initial=0)))
+
+    def join(self, world: World) -> None:
+        """The world's records and sets are this table's from now on; it must be new."""
+        before = getattr(world, self.key)
+        records = TableRecords(self, before.make)
+        for key, record in before.items():
+            for name in attrs.fields_dict(before.make):
+                setattr(records[key], name, getattr(record, name))
+        setattr(world, self.key, records)
+        for name in self.sets:
+            column = ColumnSet(self, name)
+            for key in getattr(world, name):
+                column.add(key)
+            setattr(world, name, column)
+
+
+class TableRecords(Records):
+    """Records whose cells of the table are there, and the others their own: making one changes no cell."""
+
+    def __init__(self, table: Table, plain: Callable[[], Any]) -> None:
+        super().__init__(plain)
+        self.table = table
+        self.record = _record_class(table, plain)
+
+    def __missing__(self, key: Any) -> Any:
+        record = self[key] = self.record(self.table, self.table.row_of(key))
+        return record
+
+    def __iter__(self) -> Iterator[Any]:
+        """Columns know keys that have no record yet."""
+        return iter(list(self.table.index))
+
+    def items(self) -> Any:
+        return [(key, self[key]) for key in self]
+
+    def pop(self, key: Any, *default: Any) -> Any:
+        if key in self.table.index:
+            self.table.release(key)
+        return super().pop(key, *default)
+
+
+def _record_class(table: Table, plain: Any) -> Any:
+    """A record that keeps in the table what the table has; `big` what is too large for it."""
+    own = {name: _first(cell) for name, cell in attrs.fields_dict(plain).items() if not table.has(name)}
+
+    def __init__(self: Any, table: Table, row: int) -> None:
+        self.table, self.row, self.big = table, row, {}
+        for name, default in own.items():
+            setattr(self, name, default() if callable(default) else default)
+
+    cells = {name: _cell(name, table.codes[name]) for name in table.maps}
+    cells |= {name: _members(name) for name in table.members}
+    slots = {"__slots__": ("table", "row", "big"), "__init__": __init__}
+    return type(f"Table{plain.__name__}", (plain,), slots | cells)
+
+
+def _first(cell: "attrs.Attribute[Any]") -> Any:
+    """What a record starts with: a value, or what makes it."""
+    default: Any = cell.default
+    return getattr(default, "factory", default)
+
+
+def _cell(name: str, code: str) -> property:
+    memory = "mem_" + name
+    source = f"""
+def get(record):
+    value = record.table.{memory}[record.row]
+    return value if value != ASIDE else record.big["{name}"]
+def get_flag(record):
+    return record.table.{memory}[record.row] != 0
+def set(record, value):
+    if LEAST < value < MOST:
+        record.table.{memory}[record.row] = value
+    else:
+        record.table.{memory}[record.row] = ASIDE
+        record.table.odd.add(record.row)
+        record.big["{name}"] = value
+"""
+    space: dict[str, Any] = {"ASIDE": ASIDE, "LEAST": -FARTHEST, "MOST": FARTHEST}
+    exec(source, space)
+    return property(space["get" if code == "q" else "get_flag"], space["set"])
+
+
+def _members(name: str) -> property:
+    """A set in a cell.  Where there is none yet, nobody is in it."""
+
+    def get(record: Any) -> set[Any]:
+        cells: dict[int, set[Any]] = record.table.members[name]
+        found = cells.get(record.row)
+        if found is None:
+            found = cells[record.row] = set()
+        return found
+
+    def put(record: Any, value: set[Any]) -> None:
+        record.table.members[name][record.row] = value
+
+    return property(get, put)
+
+
+class ColumnSet(MutableSet[Any]):
+    """A set of keys, as a column of the table.  `size` is None where columns were written since it was counted."""
+
+    __slots__ = ("at", "memory", "size", "table")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, table: Table, name: str) -> None:
+        self.table, self.memory, self.at = table, "mem_" + name, "at_" + name
+        self.size: int | None = 0
+
+    def __contains__(self, key: Any) -> bool:
+        row = self.table.index.get(key)
+        return row is not None and getattr(self.table, self.memory)[row] != 0
+
+    def __iter__(self) -> Iterator[Any]:
+        keys = self.table.keys
+        return iter([keys[row] for row in np.flatnonzero(getattr(self.table, self.at))])
+
+    def __len__(self) -> int:
+        if self.size is None:
+            self.size = int(np.count_nonzero(getattr(self.table, self.at)))
+        return self.size
+
+    def __eq__(self, other: object) -> bool:
+        return super().__eq__(other) if other else not len(self)
+
+    def add(self, key: Any) -> None:
+        row = self.table.row_of(key)
+        memory = getattr(self.table, self.memory)
+        if not memory[row]:
+            memory[row] = 1
+            if self.size is not None:
+                self.size += 1
+
+    def discard(self, key: Any) -> None:
+        row = self.table.index.get(key)
+        memory = getattr(self.table, self.memory)
+        if row is not None and memory[row]:
+            memory[row] = 0
+            if self.size is not None:
+                self.size -= 1
+
+    def clear(self) -> None:
+        if self.size != 0:
+            getattr(self.table, self.at)[:] = False
+            self.size = 0
+
+    @classmethod
+    def _from_iterable(cls, keys: Iterable[Any]) -> Any:
+        return set(keys)
+
+
+# --- places ------------------------------------------------------------------------------------------------
+
+
+@attrs.define(eq=False)
+class Rows:
+    """Keys in a row, and where they stand: `at` is what a column is indexed by.  `turn` says of each how often its key
+    came before; it is 0 if none comes twice."""
+
+    keys: Sequence[Any]
+    numbers: list[int]
+    at: Any
+    turn: Any = 0
+
+    @classmethod
+    def of(cls, keys: Sequence[Any], numbers: list[int], turn: Any = 0) -> "Rows":
+        first, count = numbers[0], len(numbers)
+        if numbers[-1] - first == count - 1 and numbers == list(range(first, first + count)):
+            return cls(keys, numbers, slice(first, first + count), turn)
+        return cls(keys, numbers, np.array(numbers), turn)
+
+
+def nobody(cells: dict[int, set[Any]], rows: Rows) -> Any:
+    """For each place whether the set that stands there is empty."""
+    if not cells:
+        return np.ones(len(rows.numbers), np.bool_)
+    return np.array([not found for found in map(cells.get, rows.numbers)])
+
+
+def holds(cells: dict[int, set[Any]], rows: Rows, items: Rows) -> Any:
+    """For each place whether the set there has the item."""
+    found = zip(map(cells.get, rows.numbers), items.keys, strict=True)
+    return np.array([some is not None and item in some for some, item in found])
+
+
+def put(cells: dict[int, set[Any]], rows: Rows, items: Rows) -> None:
+    """Each item into the set at its place."""
+    for row, item in zip(rows.numbers, items.keys, strict=True):
+        some = cells.get(row)
+        if some is None:
+            cells[row] = {item}
+        else:
+            some.add(item)
+
+
+def drop(cells: dict[int, set[Any]], rows: Rows, items: Rows) -> None:
+    """Each item out of the set at its place."""
+    for row, item in zip(rows.numbers, items.keys, strict=True):
+        some = cells.get(row)
+        if some is not None:
+            some.discard(item)

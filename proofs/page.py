@@ -1,0 +1,67 @@
+"""The part of README.md that says of each rule how it is known: written from the manifest."""
+
+from collections.abc import Iterator
+
+from schedspec.spec.catalogue import registry
+
+from .exhausted import exhausted_rules
+from .manifest import Manifest, Proof
+
+BEGIN, END = "<!-- rules: written by `python -m schedspec.proofs --write` -->", "<!-- end of rules -->"
+
+
+def updated(readme: str, found: Manifest) -> str:
+    before, _, rest = readme.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{chr(10).join(lines(found))}\n{END}{after}"
+
+
+def lines(found: Manifest) -> Iterator[str]:
+    of_traces = {proof.rule: proof for proof in found.proofs if proof.is_of_traces}
+    bounds, parts = _of_algorithms(found)
+    yield "| rule | known by | what |"
+    yield "| --- | --- | --- |"
+    for rule, proof in of_traces.items():
+        yield f"| {rule} | proved for all sizes, of every trace that keeps its guards | {_told(proof)} |"
+    for rule in _ordered(set(bounds) - set(of_traces)):
+        yield f"| {rule} | proved for all sizes, of the algorithm; traces are tested | {bounds[rule]} |"
+    exhausted = exhausted_rules()
+    for rule in _ordered(set(exhausted) - set(of_traces) - set(bounds)):
+        part = f"; a part {parts[rule]}" if rule in parts else ""
+        yield f"| {rule} | exhausted in a bound | {exhausted[rule]}{part} |"
+    for rule in _ordered(set(parts) - set(of_traces) - set(bounds) - set(exhausted)):
+        yield f"| {rule} | tested; a part is proved for all sizes, of the algorithm | {parts[rule]} |"
+    rest = _ordered(set(registry.rules) - set(of_traces) - set(bounds) - set(parts) - set(exhausted))
+    yield ""
+    yield f"Tested only, {len(rest)} rules: {', '.join(rest)}."
+
+
+def _of_algorithms(found: Manifest) -> tuple[dict[str, str], dict[str, str]]:
+    """Rule -> what is proved that is its bound, or a part of it."""
+    bounds: dict[str, list[str]] = {}
+    parts: dict[str, list[str]] = {}
+    for proof in found.proofs:
+        for rules, table in ((proof.bounds, bounds), (proof.parts, parts)):
+            for rule in rules:
+                table.setdefault(rule, []).append(_told(proof))
+    for theorem in found.theorems:
+        table = bounds if theorem.role == "bound" else parts
+        for rule in theorem.rules if theorem.expected == "proved" else ():
+            told = table.setdefault(rule, [])
+            if "Coq" not in told:
+                told.append("Coq")
+    return tuple({rule: "; ".join(told) for rule, told in table.items()} for table in (bounds, parts))  # type: ignore[return-value]
+
+
+def _told(proof: Proof) -> str:
+    where = "" if proof.theory == "engine" else f" of `{proof.theory}.py`"
+    return f"{proof.expected} by {' and '.join(proof.tools)}: {_span(proof.conjuncts)}{where}"
+
+
+def _span(names: tuple[str, ...]) -> str:
+    first, *rest = names
+    return ", ".join([first, *(name.rpartition(".")[2] for name in rest)])
+
+
+def _ordered(rules: set[str]) -> list[str]:
+    return sorted(rules, key=lambda rule: registry.rules[rule].order)

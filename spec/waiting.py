@@ -1,0 +1,90 @@
+"""What keeps a waiting request waiting: the first limit that it would have broken at the end of a step.
+
+Computed from a trace, so that it can be said of any scheduler; nothing is searched for.  What the scheduler itself had
+in mind is not known.
+"""
+
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+from .caps import held_by_client, held_by_lane, held_by_peak, held_by_prefill, held_by_tokens, lacks_adapter
+from .rules.base import has_stray, record
+from .vocabulary import blocks_for
+
+if TYPE_CHECKING:
+    from .monitor import Monitor, StepView
+    from .tracks import Track
+
+LIMITS = {
+    "victims": "the step preempted others, and nobody is admitted where somebody loses its place",
+    "seats": "every seat was taken",
+    "budget": "the step's token budget was used up",
+    "results": "results of before its preemption were still under way",
+    "client cap": "what its client may have running was used up",
+    "lane share": "the most that its lane may have was used up",
+    "resident tokens": "the most tokens that all may have resident were used up",
+    "adapter": "every slot for adapters was taken by others",
+    "prefill cap": "as many prompts as may be were in prefill",
+    "peak": "all that runs is to fit at every moment to come, and might not with it",
+    "blocks": "too few blocks were free",
+    "watermark": "it would have left fewer blocks free than the watermark keeps",
+    "order": "it would have fitted; others were before it",
+}
+"""The closed set of reasons, in the order in which they are asked."""
+
+
+@frozen
+class Reason:
+    """Why a request waited in a step, and what it needed of what there was, where the limit counts anything."""
+
+    limit: str
+    needed: int | None = None
+    left: int | None = None
+
+
+def reason_of(m: "Monitor", view: "StepView", track: "Track") -> Reason:
+    """By the state at the end of the step: who was admitted before it has what it got."""
+    s, available = m.settings, len(m.world.free) + len(m.world.evictable)
+    if view.victims:
+        return Reason("victims")
+    if len(m.world.running) >= s.seats:
+        return Reason("seats", 1, 0)
+    if view.budget_left < needed_budget(m, track):
+        return Reason("budget", needed_budget(m, track), max(view.budget_left, 0))
+    if has_stray(m, track):
+        return Reason("results")
+    cap = _cap_of(m, track)
+    if cap is not None:
+        return Reason(cap)
+    if not m.shows_tables:
+        return Reason("order")
+    kept = s.watermark_blocks if m.world.running else 0
+    needed = needed_blocks(m, track)
+    if needed > available:
+        return Reason("blocks", needed, available)
+    return Reason("watermark", needed, max(available - kept, 0)) if needed > available - kept else Reason("order")
+
+
+def needed_budget(m: "Monitor", track: "Track") -> int:
+    """A prompt that may be split needs a token, another one all that is known of it."""
+    return 1 if m.settings.chunked_prefill else int(record(m, track.id).known)
+
+
+def needed_blocks(m: "Monitor", track: "Track") -> int:
+    """For what is claimed to be reserved at its admission, or all that is known of it."""
+    declared = m.claims("declared_reserve") or m.settings.reserve == "declared"
+    tokens = track.limit_tokens - 1 if declared else int(record(m, track.id).known)
+    return blocks_for(tokens + m.capabilities.lookahead_tokens, m.settings.block_size)
+
+
+def _cap_of(m: "Monitor", track: "Track") -> str | None:
+    held = {
+        "client cap": held_by_client(m, track),
+        "lane share": held_by_lane(m, track),
+        "resident tokens": held_by_tokens(m, track),
+        "adapter": lacks_adapter(m, track),
+        "prefill cap": held_by_prefill(m),
+        "peak": held_by_peak(m),
+    }
+    return next((limit for limit, holds in held.items() if holds), None)

@@ -1,0 +1,310 @@
+"""`schedspec why`: the story of one request of a recorded run, in plain sentences.
+
+When it came; what it waited for, and how long for each; who went past it; how its prompt was computed; how it ended.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from attrs import Factory, asdict, define, evolve, frozen
+
+from schedspec.spec.monitor import Monitor, StepView
+from schedspec.spec.rules.base import TraceRule
+from schedspec.spec.trace import read_trace
+from schedspec.spec.tracks import Track
+from schedspec.spec.vocabulary import NS_PER_S, Delta, Header, Message, Plan, Receipt, Request
+from schedspec.spec.waiting import LIMITS, Reason, reason_of
+
+from .narrate import counted
+
+MOST_NAMED = 8
+ENDS = ("finished", "failed", "cancelled", "expired")
+OWN_KEYS = {"priority": "priority", "aging": "priority", "edf": "deadline_ns"}
+"""Policy -> the field of a request that it orders by, where one field says it."""
+
+
+@define
+class Event:
+    """Something that happened to the request: when, in which step (0 before the first), and what.  `until`: the last
+    position of a chunk."""
+
+    at_ns: int
+    step: int
+    what: str
+    says: str
+    until: int | None = None
+
+
+@define
+class Wait:
+    """Steps in a row in which the same limit kept it out.  The numbers are those of the first."""
+
+    reason: Reason
+    first_step: int
+    last_step: int
+    from_ns: int
+    until_ns: int
+    steps: int = 1
+
+
+@frozen
+class Overtaking:
+    """Somebody who came later was admitted while it waited."""
+
+    request: str
+    step: int
+    says: str
+
+
+@define
+class Story:
+    """`parts_ns`: the time between coming and ending, by what the request did: waiting for each limit, running."""
+
+    request: Request
+    events: list[Event | Wait] = Factory(list)
+    overtaken: list[Overtaking] = Factory(list)
+    parts_ns: Counter[str] = Factory(Counter)
+    came_ns: int = 0
+    first_token_ns: int | None = None
+    ended_ns: int | None = None
+
+    def waits(self) -> list[Wait]:
+        return [event for event in self.events if isinstance(event, Wait)]
+
+
+class Listener(TraceRule):
+    """Hears of one request; time since the last call belongs to what it was doing then."""
+
+    def __init__(self, story: Story, requests: dict[str, Request]) -> None:
+        self.story = story
+        self.requests = requests
+        self.doing = "waiting for its first step"
+        self.since_ns = 0
+        self.step = 0
+
+    def on_accept(self, m: Monitor, track: Track) -> None:
+        if self.is_it(track):
+            self.story.came_ns = self.since_ns = m.now_ns
+            self.note(m, "accepted", f"came and was accepted; {counted(m.waiting - 1, 'request')} waited already")
+
+    def on_admit(self, m: Monitor, track: Track) -> None:
+        if self.is_it(track):
+            self.turn(m, "running")
+            self.note(m, "admitted", "admitted")
+            return
+        own = m.tracks.get(self.story.request.id)
+        if own is not None and own.waits and not own.ended and track.arrival > own.arrival:
+            self.story.overtaken.append(Overtaking(track.id, self.number(m), self.why_before(m, track)))
+
+    def on_wait(self, m: Monitor, track: Track) -> None:
+        if self.is_it(track):
+            requester = m.view.victims[-1].requester if m.view is not None and m.view.victims else None
+            self.turn(m, "waiting after a preemption")
+            self.note(m, "preempted", f"preempted; {_for_whom(requester, track.id)}")
+
+    def on_step(self, m: Monitor, view: StepView) -> None:
+        self.step = view.plan.step
+        own = m.tracks.get(self.story.request.id)
+        if own is None or own.ended:
+            return
+        if own.waits:
+            self.wait(m, view, own)
+        else:
+            self.run(m, view.plan)
+
+    def is_it(self, track: Track) -> bool:
+        return track.id == self.story.request.id
+
+    def number(self, m: Monitor) -> int:
+        return m.view.plan.step if m.view is not None else self.step
+
+    def note(self, m: Monitor, what: str, says: str, until: int | None = None) -> None:
+        self.story.events.append(Event(m.now_ns, self.number(m), what, says, until))
+
+    def turn(self, m: Monitor, doing: str) -> None:
+        self.story.parts_ns[self.doing] += m.now_ns - self.since_ns
+        self.doing, self.since_ns = doing, m.now_ns
+
+    def wait(self, m: Monitor, view: StepView, own: Track) -> None:
+        reason, events = reason_of(m, view, own), self.story.events
+        self.turn(m, f"waiting: {reason.limit}")
+        last = events[-1] if events else None
+        if isinstance(last, Wait) and last.reason.limit == reason.limit:
+            last.last_step, last.until_ns, last.steps = view.plan.step, m.now_ns, last.steps + 1
+        else:
+            events.append(Wait(reason, view.plan.step, view.plan.step, m.now_ns, m.now_ns))
+
+    def run(self, m: Monitor, plan: Plan) -> None:
+        own = self.story.request.id
+        if own not in plan.request:
+            self.note(m, "left out", "has its place, but runs in no part of this step")
+            return
+        place = list(plan.request).index(own)
+        start, tokens = plan.start[place], plan.tokens[place]
+        if start + tokens <= self.story.request.prompt_tokens or tokens > 1:
+            self.note(m, "prefill", f"computes positions {start:,}", start + tokens - 1)
+
+    def why_before(self, m: Monitor, track: Track) -> str:
+        """By which rule, as far as the policy orders by one field of a request."""
+        policy = m.settings.policy
+        key = OWN_KEYS.get(policy)
+        own, other = self.story.request, self.requests.get(track.id)
+        if key is None or other is None:
+            return f"under {policy}"
+        return f"under {policy}: its {key.removesuffix('_ns')} is {getattr(other, key)} against {getattr(own, key)}"
+
+    def hear(self, m: Monitor, deltas: Iterable[Delta]) -> None:
+        """What the relation keeps no hook for: tokens and the kind of end."""
+        own = self.story.request.id
+        for delta in deltas:
+            if delta[0] == "delivered" and own in delta[1] and self.story.first_token_ns is None:
+                self.story.first_token_ns = m.now_ns
+                self.note(m, "first token", "its first output token is delivered")
+            elif delta[0] in ENDS and delta[1] == own and self.story.ended_ns is None:
+                self.story.ended_ns = m.now_ns
+                self.turn(m, "over")
+                self.note(m, delta[0], " ".join([delta[0], *(f"({word})" for word in delta[2:])]))
+
+
+def _for_whom(requester: str | None, own: str) -> str:
+    if requester is None or requester == own:
+        return "no other request is named that the memory was for"
+    return f"the memory was for {requester}"
+
+
+def tell(path: Path, request: str) -> Story:
+    """Read a trace for one request.  Raises ValueError if it is not in it."""
+    header, messages = read_trace(path)
+    return tell_of(header, messages, request)
+
+
+def tell_of(header: Header, messages: Iterable[Message], request: str) -> Story:
+    """The same for messages at hand.  Requests that came before are remembered only as long as they live."""
+    monitor = Monitor(header, content=False)
+    requests: dict[str, Request] = {}
+    listener: Listener | None = None
+    names: dict[str, None] = {}
+    for message in messages:
+        if message.kind == "submit":
+            names[message.given.id] = None
+            requests[message.given.id] = message.given
+            if message.given.id == request and listener is None:
+                listener = Listener(Story(message.given), requests)
+                monitor.listen(listener)
+                refused = _refused(message)
+                if refused is not None:
+                    return refused
+        monitor.feed(message)
+        if listener is not None:
+            listener.hear(monitor, _deltas(message))
+            if listener.story.ended_ns is not None:
+                break
+    if listener is None:
+        raise ValueError(f"no request {request!r} in this trace; {_hint(request, names)}")
+    return listener.story
+
+
+def _refused(message: Message) -> Story | None:
+    receipt: Receipt = message.answer
+    if receipt.verdict == "accepted":
+        return None
+    limit = "" if receipt.limit is None else f": {receipt.value} against {receipt.limit}"
+    says = f"{receipt.verdict} at the door" + (f", {receipt.reason}{limit}" if receipt.reason else "")
+    story = Story(message.given, came_ns=message.now_ns, ended_ns=message.now_ns)
+    story.events.append(Event(message.now_ns, 0, receipt.verdict, says))
+    return story
+
+
+def _deltas(message: Message) -> Iterable[Delta]:
+    if message.kind == "step":
+        deltas: Iterable[Delta] = message.answer.deltas
+        return deltas
+    return message.answer if message.kind in ("complete", "cancel", "notify") else ()
+
+
+def _hint(request: str, names: dict[str, None]) -> str:
+    close = get_close_matches(request, names, n=3)
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    return f"it has {', '.join(list(names)[:MOST_NAMED])}" if names else "nothing was submitted"
+
+
+# --- in words ----------------------------------------------------------------------------------------------
+
+
+def sentences(story: Story) -> list[str]:
+    """The story, a line each; times count from when the request came, and are left out where the clock stood still."""
+    own = story.request
+    lines = [
+        f"{own.id}: client {own.client}, {counted(own.prompt_tokens, 'prompt token')},"
+        f" up to {counted(own.max_output_tokens, 'output token')}"
+    ]
+    timed = bool(story.parts_ns.total())
+    lines += [_line(story, event, timed=timed) for event in _folded(story.events)]
+    if story.overtaken:
+        lines += _overtaken(story.overtaken)
+    if story.ended_ns is None:
+        lines.append("The trace ends before it does.")
+    elif timed:
+        lines.append(_parts(story, story.ended_ns))
+    return lines
+
+
+def _folded(events: list[Event | Wait]) -> list[Event | Wait]:
+    """Chunks in a row are one line."""
+    folded: list[Event | Wait] = []
+    for event in events:
+        last = folded[-1] if folded else None
+        if isinstance(event, Event) and isinstance(last, Event) and event.what == last.what in ("prefill", "left out"):
+            folded[-1] = evolve(last, until=event.until)
+        else:
+            folded.append(event)
+    return folded
+
+
+def _line(story: Story, event: Event | Wait, *, timed: bool) -> str:
+    if isinstance(event, Event):
+        says = event.says if event.until is None else f"{event.says} to {event.until:,}"
+        return _when(event.at_ns - story.came_ns, event.step, timed) + says
+    reason, numbers = event.reason, ""
+    if reason.needed is not None:
+        numbers = f" ({reason.needed:,} needed, {reason.left:,} left)"
+    steps = f" {counted(event.steps, 'step')}, to step {event.last_step}," if event.steps > 1 else ""
+    says = f"waits{steps} for {reason.limit}: {LIMITS[reason.limit]}{numbers}"
+    return _when(event.from_ns - story.came_ns, event.first_step, timed) + says
+
+
+def _when(ns: int, step: int, timed: bool) -> str:
+    return (f"{_s(ns):>11}" if timed else "") + f"  {f'step {step}' if step else '':<10} "
+
+
+def _overtaken(overtaken: list[Overtaking]) -> list[str]:
+    lines = [f"{counted(len(overtaken), 'request')} that came later went past it:"]
+    lines += [f"  step {one.step:<5}  {one.request} {one.says}" for one in overtaken[:MOST_NAMED]]
+    more = len(overtaken) - MOST_NAMED
+    return [*lines, f"  and {more:,} more"] if more > 0 else lines
+
+
+def _parts(story: Story, ended_ns: int) -> str:
+    spent = [f"{_s(ns)} {what}" for what, ns in story.parts_ns.most_common() if ns]
+    first = "" if story.first_token_ns is None else f", {_s(story.first_token_ns - story.came_ns)} to its first token"
+    return f"{_s(ended_ns - story.came_ns)} in all{first}: {', '.join(spent)}"
+
+
+def _s(ns: int) -> str:
+    return f"{ns / NS_PER_S:.3f} s"
+
+
+def as_json(story: Story) -> dict[str, Any]:
+    return {
+        "request": story.request.id,
+        "came_ns": story.came_ns,
+        "first_token_ns": story.first_token_ns,
+        "ended_ns": story.ended_ns,
+        "parts_ns": dict(story.parts_ns),
+        "events": [{"kind": type(event).__name__.lower(), **asdict(event)} for event in story.events],
+        "overtaken_by": [asdict(one) for one in story.overtaken],
+    }

@@ -1,0 +1,145 @@
+"""`schedspec replay` as a person meets it: table, file, what is kept, and bad input."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from schedspec.cli import cli
+from schedspec.reference import Scheduler
+from schedspec.spec.vocabulary import Outcome
+
+COLUMNS = "TIMESTAMP,ContextTokens,GeneratedTokens"
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> str:
+    """Twenty requests of two seconds."""
+    rows = [f"2023-11-16 18:00:0{n // 10}.{n % 10}000000,{40 + 13 * n},{5 + n}" for n in range(20)]
+    path = tmp_path / "small_conv.csv"
+    path.write_text("\n".join([COLUMNS, *rows]) + "\n")
+    return f"azure:{path}"
+
+
+@pytest.fixture
+def replayed(trace: str, tmp_path: Path) -> Any:
+    def run(*arguments: str) -> Result:
+        report = ["--report", str(tmp_path / "report")]
+        return CliRunner().invoke(cli, ["replay", trace, *arguments, *report])
+
+    return run
+
+
+def told(tmp_path: Path) -> Any:
+    return json.loads((tmp_path / "report" / "replay.json").read_text())
+
+
+class Breaks(Scheduler):
+    def complete(self, outcome: Outcome, now_ns: int) -> Any:
+        raise KeyError("no such block")
+
+
+class Interrupts(Scheduler):
+    def complete(self, outcome: Outcome, now_ns: int) -> Any:
+        raise KeyboardInterrupt
+
+
+def test_a_table_for_each_system_and_a_file_beside_it(replayed: Any, tmp_path: Path) -> None:
+    second = "optimized:policy=vtc,seats=1"
+    done = replayed("--system", "reference", "--system", second)
+    assert done.exit_code == 0, done.output
+    assert done.output.count("TTFT 50/95/99 %") == 2
+    assert second in done.output
+    runs = told(tmp_path)["systems"]
+    assert [run["system"] for run in runs] == ["reference", second]
+    assert (runs[1]["settings"]["policy"], runs[1]["settings"]["seats"]) == ("vtc", 1)
+    for run in runs:
+        assert run["metrics"]["finished"] == run["metrics"]["requests"] == 20
+        assert run["metrics"]["ttft_ns"]["count"] == 20
+    assert runs[0]["metrics"] != runs[1]["metrics"]
+
+
+def test_the_pool_is_that_of_the_device_unless_it_is_set(replayed: Any, tmp_path: Path) -> None:
+    assert replayed("--cost", "vtc-llama2-7b-a10g", "--setting", "seats=7").exit_code == 0
+    (run,) = told(tmp_path)["systems"]
+    assert (run["settings"]["blocks"], run["settings"]["seats"]) == (10_000 // 16, 7)
+
+
+def test_the_same_bytes_step_by_step_and_again(replayed: Any, tmp_path: Path) -> None:
+    files = []
+    for more in ([], [], ["--step-by-step"]):
+        assert replayed("--system", "optimized", *more).exit_code == 0
+        files.append((tmp_path / "report" / "replay.json").read_bytes())
+    assert files[0] == files[1] == files[2]
+
+
+def test_json_is_what_the_file_has(replayed: Any, tmp_path: Path) -> None:
+    done = replayed("--json")
+    assert json.loads(done.stdout) == told(tmp_path)
+
+
+@pytest.mark.parametrize(("kind", "status", "word"), [(Breaks, 2, "no such block"), (Interrupts, 130, "interrupted")])
+def test_what_is_done_is_kept(
+    replayed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Scheduler], status: int, word: str
+) -> None:
+    monkeypatch.setattr("schedspec.cli._subject", lambda name, timeout_s: Scheduler if name == "reference" else kind)
+    done = replayed("--system", "reference", "--system", "other")
+    assert done.exit_code == status
+    assert word in done.output
+    assert done.output.count("TTFT 50/95/99 %") == 1
+    assert [run["system"] for run in told(tmp_path)["systems"]] == ["reference"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--cost", "niyama"], "there is no cost model 'niyama'"),
+        (["--system", "refrence"], "did you mean 'reference'?"),
+        (["--system", "reference:seats=many"], "setting seats is 'many', but must be an integer"),
+        (["--system", "reference:seat=4"], "is no setting"),
+        (["--system", "reference:seats=0"], "seats is 0, but must be an integer of at least 1"),
+        (["--system", "optimized:prefix_caching=true"], "setting prefix_caching=True is not supported"),
+        (["--rate", "0"], "rate is 0, but must be greater than 0"),
+    ],
+)
+def test_bad_options_are_one_sentence(replayed: Any, arguments: list[str], says: str) -> None:
+    done = replayed(*arguments)
+    assert done.exit_code == 2
+    assert says in " ".join(done.output.split())
+    assert "Traceback" not in done.output
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("TIMESTAMP,ContextTokens\n", "has no column GeneratedTokens"),
+        (f"{COLUMNS}\n2023-11-16 18:00:00.0,nan,3\n", ":2: ContextTokens is 'nan', but must be an integer"),
+        (f"{COLUMNS}\n2023-11-16 18:00:01.0,4,3\n2023-11-16 18:00:00.0,4,3\n", "is not in order of time"),
+        (f"{COLUMNS}\n", "has no requests"),
+    ],
+)
+def test_a_bad_file_is_told_before_anything_runs(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_text(text)
+    done = CliRunner().invoke(cli, ["replay", f"azure:{path}", "--report", str(tmp_path / "report")])
+    assert done.exit_code == 2
+    assert says in " ".join(done.output.split())
+    assert not (tmp_path / "report").exists()
+
+
+def test_a_workload_is_needed() -> None:
+    done = CliRunner().invoke(cli, ["replay", "none"])
+    assert done.exit_code == 2
+    assert "replay needs a workload" in done.output
+
+
+def test_settings_of_a_system_may_be_json() -> None:
+    from schedspec.cli import _split_system
+
+    lanes = 'lanes=[{"name": "chat", "share_percent": 70, "burst": 4}]'
+    assert _split_system(f"reference:policy=lanes,{lanes}") == ("reference", ["policy=lanes", lanes])
+    assert _split_system("fault:KV-7") == ("fault:KV-7", [])
+    assert _split_system("my.module:make:seats=3") == ("my.module:make", ["seats=3"])
+    assert _split_system("exec:./adapter a:b=1") == ("exec:./adapter a:b=1", [])
