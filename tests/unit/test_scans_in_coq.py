@@ -14,6 +14,7 @@ import pytest
 from attrs import frozen
 from tests.unit.coq import Change, computed, listed, made, naturals, needs_coqc
 
+from schedspec.optimized.batch import Batch
 from schedspec.optimized.blocks import Blocks, parts
 from schedspec.optimized.calendar import Calendar
 from schedspec.optimized.clients import ClientQueue
@@ -88,8 +89,7 @@ class Scene:
         for row, fields in zip(scheduler.order, self.running, strict=True):
             rows.left[row], rows.samples_left[row], rows.issued[row], rows.held[row] = fields
         scheduler.blocks.free = self.free
-        under_way: Any = None
-        scheduler.in_flight[0] = under_way  # only while something is may a row have no samples left
+        scheduler.in_flight[0] = Batch(0)  # only while something is under way may a row have no samples left
         return scheduler
 
     def reference(self) -> Reference:
@@ -225,22 +225,22 @@ def admissions(random: Random) -> Iterator[Case]:
     settings = Settings(
         blocks=40,
         block_size=size,
-        seats=random.randint(1, 6),
+        seats=random.randint(2, 6),
         token_budget=40,
         chunked_prefill=chunked,
         chunk_tokens=chunk,
-        watermark_blocks=random.choice((0, 3)),
+        watermark_blocks=random.choice((0, 2, 4)),
         reserve=reserve,
         max_model_tokens=40,
     )
     scheduler, queue = Optimized(settings), []
     running = random.randint(0, min(2, settings.seats))
     scheduler.order = np.arange(running, dtype=np.int64)
-    for number in range(random.randint(0, 8)):
+    for number in range(random.randint(1, 8)):
         prompt = random.randint(1, 9)
         scheduler.queue.push(Waiting.of(asking(number, prompt), number))
         queue.append(made("Candidate", min(prompt, chunk) if chunk else prompt, 0, prompt if reserve == "known" else 0))
-    budget, free = random.randint(0, 40), random.randint(0, 9)
+    budget, free = random.randint(4, 40), random.randint(0, 9)
     admitted = scheduler.admit(budget, free)
     room = made("Room", settings.seats, settings.watermark_blocks, settings.chunked_prefill, size)
     entered = [(tokens, needed) for _, tokens, needed in admitted]
