@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from attrs import define, field
 
-from ..spec.vocabulary import Request, Settings, blocks_alone
+from ..spec.vocabulary import Settings
 from .job import Job
 from .queue import Queue
 
@@ -47,17 +47,6 @@ class Entrance:
         self.most = (s.chunk_tokens if s.chunked_prefill else 0) or s.token_budget
         self.is_capped = bool(self.queue.has_caps or s.prefilling_requests or s.resident_tokens)
         self.reserved = RESERVED[s.reserve]
-
-    def limits(self, request: Request) -> list[tuple[str, int, int]]:
-        """Reason, limit and value of each limit of the door, in the order in which they are looked at."""
-        s, prompt, output = self.settings, request.prompt_tokens, request.max_output_tokens
-        limits = [
-            ("prompt_tokens", s.max_prompt_tokens, prompt),
-            ("output_tokens", s.max_output_tokens, output),
-            ("model_tokens", s.max_model_tokens, prompt + output),
-            ("kv_blocks", s.blocks, blocks_alone(prompt, output, s.block_size)),
-        ]
-        return limits if s.chunked_prefill else [*limits, ("token_budget", s.token_budget, prompt + output - 1)]
 
     def admit(self, room: Room) -> list[Admission]:
         """Who enters, with how many tokens and how many blocks.  The room shrinks."""

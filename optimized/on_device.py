@@ -22,8 +22,8 @@ from ..spec.vocabulary import (
     Request,
     RequestView,
     Unsupported,
-    blocks_alone,
 )
+from .door import refusal
 
 if TYPE_CHECKING:
     from ..kernels.scheduler import Arrival, Scheduler, Setup
@@ -163,9 +163,9 @@ class OnDevice:
         if request.id in self.seen:
             return Receipt(verdict="duplicate", of=request.id)
         self.seen.add(request.id)
-        for reason, limit, value in self.limits(request):
-            if value > limit:
-                return Receipt(verdict="refused", reason=reason, limit=limit, value=value)
+        refused = refusal(self.settings, request)
+        if refused is not None:
+            return refused
         self.arrivals += 1
         place = next(place for place in range(self.scheduler.setup.places) if place not in self.names)
         self.names[place] = request.id
@@ -249,17 +249,6 @@ class OnDevice:
         )
 
     # --- the door ----------------------------------------------------------------------------------------
-
-    def limits(self, request: Request) -> list[tuple[str, int, int]]:
-        """Reason, limit and value of each limit of the door, in the order in which they are looked at."""
-        s, prompt, output = self.settings, request.prompt_tokens, request.max_output_tokens
-        limits = [
-            ("prompt_tokens", s.max_prompt_tokens, prompt),
-            ("output_tokens", s.max_output_tokens, output),
-            ("model_tokens", s.max_model_tokens, prompt + output),
-            ("kv_blocks", s.blocks, blocks_alone(prompt, output, s.block_size)),
-        ]
-        return limits if s.chunked_prefill else [*limits, ("token_budget", s.token_budget, prompt + output - 1)]
 
     def arrival_of(self, request: Request, place: int) -> "Arrival":
         from ..kernels.scheduler import Arrival

@@ -27,6 +27,7 @@ from .batch import Batch, Growth
 from .blocks import Blocks, parts
 from .calendar import Calendar
 from .clients import ClientQueue
+from .door import refusal
 from .ints import LARGEST, NOTHING, Bools, Ints
 from .job import NO_ROW, Job
 from .promises import claims_of, constants_of, refuse
@@ -79,9 +80,9 @@ class Scheduler:
         if request.id in self.seen:
             return Receipt(verdict="duplicate", of=request.id)
         self.seen.add(request.id)
-        for reason, limit, value in self.entrance.limits(request):
-            if value > limit:
-                return Receipt(verdict="refused", reason=reason, limit=limit, value=value)
+        refused = refusal(self.settings, request)
+        if refused is not None:
+            return refused
         self.arrivals += 1
         self.open_calendar()
         job = self.jobs[request.id] = Job.of(request, self.arrivals)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from .caps import held_by_client, held_by_lane, held_by_peak, held_by_prefill, held_by_tokens, lacks_adapter
-from .rules.base import has_stray, record
-from .vocabulary import blocks_for
+from .rules.base import has_stray, needed_blocks, record
 
 if TYPE_CHECKING:
     from .monitor import Monitor, StepView
@@ -69,13 +68,6 @@ def reason_of(m: "Monitor", view: "StepView", track: "Track") -> Reason:
 def needed_budget(m: "Monitor", track: "Track") -> int:
     """A prompt that may be split needs a token, another one all that is known of it."""
     return 1 if m.settings.chunked_prefill else int(record(m, track.id).known)
-
-
-def needed_blocks(m: "Monitor", track: "Track") -> int:
-    """For what is claimed to be reserved at its admission, or all that is known of it."""
-    declared = m.claims("declared_reserve") or m.settings.reserve == "declared"
-    tokens = track.limit_tokens - 1 if declared else int(record(m, track.id).known)
-    return blocks_for(tokens + m.capabilities.lookahead_tokens, m.settings.block_size)
 
 
 def _cap_of(m: "Monitor", track: "Track") -> str | None:

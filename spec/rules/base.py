@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from ..vocabulary import blocks_for
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -59,3 +61,14 @@ def has_stray(m: "Monitor", track: "Track") -> bool:
 def record(m: "Monitor", request: str) -> Any:
     """The relation's record of a request."""
     return m.world.RequestId[request]
+
+
+def tokens_to_hold(m: "Monitor", track: "Track") -> int:
+    """What is claimed or asked to be reserved at its admission, or all that is known of it."""
+    declared = m.claims("declared_reserve") or m.settings.reserve == "declared"
+    return track.limit_tokens - 1 if declared else int(record(m, track.id).known)
+
+
+def needed_blocks(m: "Monitor", track: "Track") -> int:
+    """Blocks with which it surely fits: for those tokens, and what the subject looks ahead."""
+    return blocks_for(tokens_to_hold(m, track) + m.capabilities.lookahead_tokens, m.settings.block_size)

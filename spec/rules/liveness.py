@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 from ..caps import held_by_cap, held_by_tokens, usable_adapters
 from ..queueing import CHANGING, PLACES, mlfq_level
 from ..relation import registry
-from ..vocabulary import blocks_for
-from .base import TraceRule, has_stray, record
+from .base import TraceRule, has_stray, needed_blocks, record, tokens_to_hold
 
 if TYPE_CHECKING:
     from ..monitor import Monitor, StepView
@@ -157,13 +156,10 @@ class Idleness(TraceRule):
         return self.has_room(m, view, track) and not held_by_cap(m, track)
 
     def has_room(self, m: "Monitor", view: "StepView", track: "Track", freed_blocks: int = 0) -> bool:
-        declared = m.claims("declared_reserve") or m.settings.reserve == "declared"
-        known = track.limit_tokens - 1 if declared else record(m, track.id).known
-        budget = view.budget_left >= known or m.settings.chunked_prefill
-        known += m.capabilities.lookahead_tokens
+        budget = m.settings.chunked_prefill or view.budget_left >= tokens_to_hold(m, track)
         kept = m.settings.watermark_blocks if m.world.running else 0
         available = len(m.world.free) + len(m.world.evictable) + freed_blocks - kept
-        return budget and blocks_for(known, m.settings.block_size) <= available and not has_stray(m, track)
+        return budget and needed_blocks(m, track) <= available and not has_stray(m, track)
 
     def complain(self, m: "Monitor", view: "StepView", track: "Track") -> None:
         m.fail(
