@@ -65,9 +65,9 @@ class Found:
 def prove(rule: str | None, second: bool, mutate: bool | None, in_coq: bool, as_json: bool, write: bool) -> None:
     """Run the proofs: z3 and cvc5 over the terms of the rules, Coq over the algorithm.
 
-    proved: by this run.  unknown: no proof was found, or time was up.  refuted: there is a counter-example.  not run: the
-    tool is not there, or was not asked.  Exit status: 0 what ran is as the manifest says, 1 something is not, 2 bad
-    arguments, or nothing could run.
+    proved: by this run.  unknown: no proof was found, or time was up.  refuted: there is a counter-example.  not run:
+    the tool is not there, or was not asked.  Exit status: 0 what ran is as the manifest says, 1 something is not, 2
+    bad arguments, or nothing could run.
     """
     _refuse_unknown(rule)
     missing = _missing(second, in_coq)
