@@ -15,6 +15,13 @@ from .selection.one_queue import by_priority
 from .state import Admission, Decision, State
 
 
+def next_power_of_two(tokens: int) -> int:
+    power = 1
+    while power < tokens:
+        power *= 2
+    return power
+
+
 @define
 class Room:
     """What is left for admissions, and which evictable blocks earlier ones count on.  `staying` run already, `victims`
@@ -187,10 +194,19 @@ class Deciding:
         room.entering.append(admission)
 
     def reserved_tokens(self, job: Job, first: int) -> int:
-        """Positions that an admission takes blocks for: its first chunk, all that is known, or its declared length."""
-        if self.state.settings.reserve == "declared":
-            return job.request.prompt_tokens + job.request.max_output_tokens - 1
-        return job.known if self.state.settings.reserve == "known" else first
+        """Positions that an admission takes blocks for: its first chunk, all that is known, or a length that it may
+        reach, of which the last token is never written."""
+        settings, request = self.state.settings, job.request
+        if settings.reserve in ("on_demand", "peak"):
+            return first
+        outputs = {
+            "known": 0,
+            "declared": request.max_output_tokens,
+            "predicted": request.expected_output_tokens,
+            "power_of_two": min(next_power_of_two(request.expected_output_tokens), request.max_output_tokens),
+            "model": settings.max_model_tokens - request.prompt_tokens,
+        }
+        return max(job.known, request.prompt_tokens + outputs[settings.reserve] - 1)
 
     def peak_fits(self, admission: Admission, room: Room, kept: int) -> bool:
         """Whether the pool holds what all will need at any moment to come; whoever is alone was let in at the door."""

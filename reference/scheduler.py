@@ -321,7 +321,7 @@ def claims_of(settings: Settings) -> frozenset[str]:
     claims = {"hard_budget", "hybrid", settings.policy, settings.at_blocked_head, "watermark"}
     claims |= _of_victims(settings) | _of_order(settings) | _of_composition(settings)
     if settings.reserve != "on_demand":
-        claims.add({"known": "full_reserve", "declared": "declared_reserve", "peak": "peak_reserve"}[settings.reserve])
+        claims.add("full_reserve" if settings.reserve == "known" else f"{settings.reserve}_reserve")
     if settings.prefix_caching:
         claims.add("prefix_cache")
     if settings.adapter_slots:

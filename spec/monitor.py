@@ -27,6 +27,7 @@ from .protocol import ProtocolError
 from .queueing import PRIORITY_WEIGHT, level_of, place_again, place_of
 from .registry import Binding, Conjunct
 from .relation import CANCELLED, EXPIRED, FAILED, FINISHED, PHASES, WAITING, registry
+from .reserves import CLAIMED, RESERVED, Lengths
 from .rules.base import LaneCharges, TraceRule
 from .service import lane_of
 from .snapshots import compare
@@ -116,6 +117,8 @@ class Monitor:
         self.horizon = horizon
         self.program = _program(_Key.of(header.capabilities), dropped)
         self.world = self.program.world()
+        claimed = {reserve for claim, reserve in CLAIMED.items() if self.claims(claim)}
+        self._reserves = {header.settings.reserve, *claimed}
         self.shows_tables = self.shows("tables")
         self.tracks: dict[str, Track] = {}
         self.in_flight: dict[int, InFlight] = {}
@@ -520,7 +523,7 @@ class Monitor:
         key = self._admissions
         if self.claims("lowest_priority"):
             key += track.priority * PRIORITY_WEIGHT
-        self._fire("Admit", track.id, delta[2], delta[0] == "resumed", self._reserve(track), key)
+        self._fire("Admit", track.id, delta[2], delta[0] == "resumed", self.reserved_tokens(track), key)
         self.waiting -= 1
         if self.view is not None:
             self.view.admitted.append(track)
@@ -737,13 +740,12 @@ class Monitor:
     def _available(self) -> int:
         return len(self.world.free) + len(self.world.evictable)
 
-    def _reserve(self, track: Track) -> int:
-        """What the subject claims to reserve, or was asked to."""
-        asked = self.settings.reserve
-        if self.claims("declared_reserve") or asked == "declared":
-            return track.limit_tokens - 1
-        known = self.claims("full_reserve") or asked == "known"
-        return int(self.world.RequestId[track.id].known) if known else 0
+    def reserved_tokens(self, track: Track) -> int:
+        """Positions that an admission may take blocks for: what the subject claims to reserve, or was asked to."""
+        known = int(self.world.RequestId[track.id].known)
+        longest = self.settings.max_model_tokens
+        lengths = Lengths(track.prompt_tokens, track.declared_output, track.expected_tokens, known, longest)
+        return max(RESERVED[reserve](lengths) for reserve in self._reserves)
 
     def _replace_table(self, track: Track, table: list[int]) -> None:
         for flight in self.in_flight.values():

@@ -27,6 +27,8 @@ Policy = Literal[
     "lanes",
 ]
 
+Reserve = Literal["on_demand", "known", "declared", "peak", "predicted", "power_of_two", "model"]
+
 NO_LIMIT_TOKENS = 1_048_576
 
 MOST_BLOCKS = 1 << 28
@@ -117,8 +119,8 @@ class Settings:
     """What the suite asks of a factory.  All faults are reported at once.
 
     `watermark_blocks` stay free at an admission while anything runs.  `reserve` says which blocks an admission
-    asks for: those of its first chunk, of everything known, or of the declared output too; `peak`: those of its first
-    chunk, but it enters only if everybody's declared output will fit at every moment to come.  `chunk_tokens`: most
+    asks for (`reserves.py`); `peak`: those of its first chunk, but it enters only if everybody's declared output will
+    fit at every moment to come.  `chunk_tokens`: most
     tokens of one request in a step while others could use the rest of the budget; 0 is no such limit.
 
     `max_overtaken`: under a policy of one queue, whoever saw so many admissions goes next.  `aging_picks`: a client or
@@ -141,7 +143,7 @@ class Settings:
     policy: Policy = "fcfs"
     victim: Literal["newest", "lowest_priority"] = "newest"
     at_blocked_head: Literal["break", "skip"] = "break"
-    reserve: Literal["on_demand", "known", "declared", "peak"] = "on_demand"
+    reserve: Reserve = "on_demand"
     prefix_caching: bool = False
     chunked_prefill: bool = True
     chunk_tokens: int = 0
@@ -221,7 +223,7 @@ _ALLOWED = {
     "policy": get_args(Policy),
     "victim": ("newest", "lowest_priority"),
     "at_blocked_head": ("break", "skip"),
-    "reserve": ("on_demand", "known", "declared", "peak"),
+    "reserve": get_args(Reserve),
     "charge_prompt": ("pick", "chunk"),
     "prefix_caching": (False, True),
     "chunked_prefill": (False, True),
@@ -337,6 +339,8 @@ def _contradictions(s: Settings) -> Iterator[str]:
             f"watermark_blocks is {s.watermark_blocks}, but the pool has {s.blocks} blocks:"
             " a second request could never be admitted"
         )
+    if s.reserve == "model" and _are_right(s, "max_model_tokens", "blocks", "block_size"):
+        yield from _of_model_reserve(s)
     if _are_right(s, *WEIGHTS) and not any(getattr(s, weight) for weight in WEIGHTS):
         yield "all weights are 0: no service would ever count"
     if _are_right(s, "aging_picks", "aging_credit") and bool(s.aging_picks) != bool(s.aging_credit):
@@ -353,6 +357,15 @@ def _contradictions(s: Settings) -> Iterator[str]:
         )
     if _are_right(s, "client_seats", "seats") and s.client_seats > s.seats:
         yield f"client_seats is {s.client_seats}, but there are {s.seats} seats in all"
+
+
+def _of_model_reserve(s: Settings) -> Iterator[str]:
+    if s.max_model_tokens - 1 > s.blocks * s.block_size:
+        longest = "has no limit" if s.max_model_tokens > NO_LIMIT_TOKENS else f"is {s.max_model_tokens}"
+        yield (
+            f"reserve is 'model', but max_model_tokens {longest} and the pool holds {s.blocks * s.block_size}"
+            " positions: nobody could ever be admitted, give a smaller max_model_tokens"
+        )
 
 
 def _are_right(s: Settings, *names: str) -> bool:

@@ -19,6 +19,7 @@ from .settings import OF_SERVICE as OF_SERVICE
 from .settings import WEIGHTS as WEIGHTS
 from .settings import Lane as Lane
 from .settings import Policy as Policy
+from .settings import Reserve as Reserve
 from .settings import Settings as Settings
 from .settings import SettingsWarning as SettingsWarning
 from .settings import hybrid as hybrid
@@ -164,6 +165,9 @@ CLAIMS: Mapping[str, str] = {
     "skip": "an admission round goes past requests that do not fit",
     "full_reserve": "an admission waits until everything known of the request fits",
     "declared_reserve": "an admission takes the blocks of prompt and declared output",
+    "predicted_reserve": "an admission takes the blocks of prompt and predicted output",
+    "power_of_two_reserve": "an admission takes the blocks of prompt and predicted output rounded up to a power of 2",
+    "model_reserve": "an admission takes the blocks of the longest request that the door lets in",
     "peak_reserve": "an admission waits until all declared output fits at every moment to come",
     "prefix_cache": "blocks of equal token prefixes are shared through an index",
     "adapters": "at most adapter_slots adapters are in use at once, and who waits for one holds up nobody else",

@@ -65,8 +65,7 @@ def record(m: "Monitor", request: str) -> Any:
 
 def tokens_to_hold(m: "Monitor", track: "Track") -> int:
     """What is claimed or asked to be reserved at its admission, or all that is known of it."""
-    declared = m.claims("declared_reserve") or m.settings.reserve == "declared"
-    return track.limit_tokens - 1 if declared else int(record(m, track.id).known)
+    return m.reserved_tokens(track) or int(record(m, track.id).known)
 
 
 def needed_blocks(m: "Monitor", track: "Track") -> int:

@@ -79,10 +79,9 @@ def surely_blocked(m: "Monitor", head: "Track", picked: "Track") -> bool:
 def _asked_tokens(m: "Monitor", head: "Track", picked: "Track", cached_tokens: int) -> int:
     """Positions that `head` needs blocks for, if it gets as many tokens as `picked` got."""
     s, known = m.settings, int(record(m, head.id).known)
-    if m.claims("declared_reserve") or s.reserve == "declared":
-        return head.limit_tokens - 1
-    if m.claims("full_reserve") or s.reserve == "known" or not s.chunked_prefill:
-        return known
+    reserved = m.reserved_tokens(head)
+    if reserved or not s.chunked_prefill:
+        return max(reserved, known)
     assert m.view is not None
     plan = m.view.plan
     rows = zip(plan.request, plan.tokens, strict=True)

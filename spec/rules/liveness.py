@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from ..caps import held_by_cap, held_by_tokens, usable_adapters
 from ..queueing import CHANGING, PLACES, mlfq_level
 from ..relation import registry
-from .base import TraceRule, has_stray, needed_blocks, record, tokens_to_hold
+from .base import TraceRule, has_stray, needed_blocks, tokens_to_hold
 
 if TYPE_CHECKING:
     from ..monitor import Monitor, StepView
@@ -180,7 +180,7 @@ def place_or_size(m: "Monitor", track: "Track") -> int:
     """Who says nothing of the order is asked about whoever fits worst: if that one does, so does the head."""
     if not m.capabilities.claims.isdisjoint(ONE_QUEUE):
         return track.place
-    return -(track.limit_tokens if m.claims("declared_reserve") else int(record(m, track.id).known))
+    return -tokens_to_hold(m, track)
 
 
 def order_is_open(m: "Monitor") -> bool:
@@ -208,7 +208,7 @@ class NoUndeclaredIdleness(Idleness):
 
     def rank(self, m: "Monitor", track: "Track") -> int:
         """Who goes past a head that does not fit is asked about whoever fits best."""
-        return int(record(m, track.id).known) if m.claims("skip") else place_or_size(m, track)
+        return tokens_to_hold(m, track) if m.claims("skip") else place_or_size(m, track)
 
     def fits(self, m: "Monitor", view: "StepView", track: "Track") -> bool:
         return super().fits(m, view, track) and not order_is_open(m) and not self._adapters_hold_up(m)
@@ -270,7 +270,7 @@ class NothingFitsAndWaits(PastAdapters):
         return 0
 
     def rank(self, m: "Monitor", track: "Track") -> int:
-        return int(record(m, track.id).known)
+        return tokens_to_hold(m, track)
 
 
 @monitor("LIVE-10", needs="tables", claims=("class_preemption",), bugs=("B49",))

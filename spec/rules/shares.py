@@ -8,7 +8,7 @@ from attrs import Factory, define
 from ..caps import held_by_client, held_by_peak, held_by_prefill, held_by_tokens, is_held, usable_adapters
 from ..lane_ledger import LaneLedger
 from ..relation import registry
-from .base import TraceRule, record
+from .base import TraceRule, tokens_to_hold
 from .liveness import Idleness, order_is_open
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class WhatIsUnusedIsBorrowed(Idleness):
 
     def rank(self, m: "Monitor", track: "Track") -> int:
         """Who fits worst: if that one does, so does the head of its lane."""
-        return -(track.limit_tokens if m.claims("declared_reserve") else int(record(m, track.id).known))
+        return -tokens_to_hold(m, track)
 
     def candidates(self, m: "Monitor") -> "list[Track]":
         """The worst of each lane, if anybody waits whom no cap of its client holds."""

@@ -38,7 +38,7 @@ def with_features(dice: Random, settings: Settings, policies: Sequence[Policy] =
     if dice.random() < 0.5:
         choices = [policy for policy in POLICIES if not policies or policy in policies]
         settings = with_setting(settings, "policy", dice.choice(choices or [settings.policy]))
-    drawn = _of_memory(dice) | _of_turns(dice, settings)
+    drawn = _of_memory(dice, settings) | _of_turns(dice, settings)
     if settings.policy in OF_SERVICE:
         drawn |= dice.choice(WEIGHTS) if dice.random() < 0.5 else {}
         drawn |= _of_charges(dice)
@@ -60,8 +60,11 @@ def _sometimes(dice: Random, percent: int, name: str, *values: object) -> dict[s
     return {name: dice.choice(values)} if dice.randrange(100) < percent else {}
 
 
-def _of_memory(dice: Random) -> dict[str, Any]:
-    drawn = _sometimes(dice, 12, "reserve", "peak")
+def _of_memory(dice: Random, settings: Settings) -> dict[str, Any]:
+    drawn = _sometimes(dice, 20, "reserve", "peak", "peak", "predicted", "power_of_two", "model")
+    if drawn.get("reserve") == "model":
+        positions = settings.blocks * settings.block_size
+        drawn["max_model_tokens"] = max(2, min(settings.max_model_tokens, positions // dice.choice((1, 2, 3))))
     drawn |= _sometimes(dice, 12, "prefilling_requests", 1, 2)
     return drawn | _sometimes(dice, 8, "resident_tokens", 12, 24, 40) | _sometimes(dice, 12, "adapter_slots", 1, 2)
 
@@ -103,6 +106,12 @@ def _lane(dice: Random, name: str, share: int, shape: dict[str, Any]) -> Lane:
     return Lane(name=name, share_percent=share, **shape, **drawn)
 
 
+def is_predicted(settings: Settings) -> bool:
+    """Predictions change what is decided."""
+    reserves = settings.reserve in ("predicted", "power_of_two")
+    return reserves or settings.charge_prediction or settings.policy in PREDICTED
+
+
 def of_feature(dice: Random, op: Op, settings: Settings) -> Op:
     """A submission with what those settings ask of it: its lane, its prediction, its adapter."""
     if op.request is None:
@@ -110,7 +119,7 @@ def of_feature(dice: Random, op: Op, settings: Settings) -> Op:
     drawn: dict[str, Any] = {}
     if settings.lanes and dice.random() < 0.3:
         drawn["lane"] = dice.choice(("chat", "long", "batch", "nobody"))
-    if (settings.charge_prediction or settings.policy in PREDICTED) and dice.random() < 0.7:
+    if is_predicted(settings) and dice.random() < 0.7:
         right = op.stop_after or op.request.max_output_tokens
         drawn["predicted_output_tokens"] = dice.choice((right, right, right + 1, max(0, right - 2), 1, 30))
     if settings.adapter_slots and dice.random() < 0.7:

@@ -43,7 +43,7 @@ INSTEAD: dict[str, tuple[object, ...]] = {
     "policy": ("fcfs", "priority", "vtc", *get_args(Policy)),
     "victim": ("newest", "lowest_priority"),
     "at_blocked_head": ("break", "skip"),
-    "reserve": ("on_demand", "known", "declared", "peak"),
+    "reserve": ("on_demand", "known", "declared", "peak", "predicted", "power_of_two"),
     "prefix_caching": (False, True),
     "chunked_prefill": (True, False),
     "overlap_depth": (1, 2),

@@ -10,7 +10,7 @@ from schedspec.conformance.driver import Driver
 from schedspec.conformance.walks import walk
 from schedspec.reference import make
 from schedspec.reference.faults import factory
-from schedspec.spec.vocabulary import Policy
+from schedspec.spec.vocabulary import Policy, Reserve
 
 
 def test_a_seed_is_a_script() -> None:
@@ -22,7 +22,7 @@ def test_walks_visit_every_kind_of_world() -> None:
     worlds = [walk(seed).settings for seed in range(1_000)]
     for name, values in {
         "policy": set(get_args(Policy)),
-        "reserve": {"on_demand", "known", "declared", "peak"},
+        "reserve": set(get_args(Reserve)),
         "charge_prompt": {"pick", "chunk"},
         "charge_prediction": {True, False},
         "preempt_lower_class": {True, False},
