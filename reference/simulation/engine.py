@@ -1,19 +1,20 @@
 """A scheduler on a virtual clock: arrivals when they come, steps as long as the cost model says.
 
 The clock goes from event to event in nanoseconds: a result, a cancel, an arrival, in this order where they coincide.
+Clients are a closed loop: they leave, lose patience, and ask again (`spec/workloads/clients.py`).
 After each the scheduler is asked for a step if fewer than `depth` are in flight.  The device runs one step after
 another; planning takes `host_ns`, which a second step in flight hides.
 """
 
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, cast
 
 from attrs import Factory, define, field
 
 from ...spec.vocabulary import Delta, Outcome, Plan, Request, Subject
-from ...spec.workloads import Incoming
+from ...spec.workloads import Clients, Incoming
 from .costs import Batch, CostModel
 from .record import Log, Record
 
@@ -71,9 +72,7 @@ class Simulation:
     host_ns: int = 0
     fast_forward: bool = True
     log: Log = Factory(Log)
-    _incoming: Iterator[Incoming] = field(init=False, factory=lambda: iter(()))
-    _next: Incoming | None = field(init=False, default=None)
-    _cancels: deque[tuple[int, str]] = field(init=False, factory=deque)
+    _clients: Clients = field(init=False, factory=Clients)
     _flights: deque[Flight] = field(init=False, factory=deque)
     _steady: Steady | None = field(init=False, default=None)
     _reached: dict[str, int] = field(init=False, factory=dict)
@@ -81,20 +80,11 @@ class Simulation:
     _live: int = field(init=False, default=0)
     _idle: int = field(init=False, default=0)
 
-    def run(
-        self,
-        workload: Iterable[Incoming],
-        *,
-        cancels: Mapping[str, int] | None = None,
-        progress: Callable[[int], None] = lambda requests: None,
-    ) -> Log:
-        """Until everybody has ended.  `cancels`: request -> when its client leaves, after it has come.  `progress` is
-        told how many requests have come.  Raises SimulationError if the scheduler does nothing although requests wait.
-        """
-        self._incoming = iter(workload)
-        self._next = next(self._incoming, None)
-        self._cancels.extend(sorted((when, request) for request, when in (cancels or {}).items()))
-        while self._next is not None or self._live or self._flights:
+    def run(self, workload: Iterable[Incoming], *, progress: Callable[[int], None] = lambda requests: None) -> Log:
+        """Until everybody has ended.  `progress` is told how many requests have come.  Raises SimulationError if the
+        scheduler does nothing although requests wait."""
+        self._clients = Clients(workload)
+        while self._clients.may_come or self._live or self._flights:
             self._happen()
             self._skip()
             self._fill()
@@ -107,8 +97,8 @@ class Simulation:
     def _when(self) -> int:
         """The next event; if there is none but requests are live, the scheduler is asked again a little later."""
         times = [self._flights[0].end_ns] if self._flights else []
-        times += [self._cancels[0][0]] if self._cancels else []
-        times += [self._next.now_ns] if self._next is not None else []
+        due_ns = self._clients.next_ns
+        times += [due_ns] if due_ns is not None else []
         if self._live and not self._flights:
             self._idle += 1
             if self._idle > MOST_IDLE_STEPS:
@@ -123,13 +113,10 @@ class Simulation:
         now = self.log.now_ns
         if self._flights and self._flights[0].end_ns <= now:
             self._complete(self._flights.popleft())
-        while self._cancels and self._cancels[0][0] <= now:
-            _, request = self._cancels.popleft()
-            if request in self.log.records:
-                self._apply(self.subject.cancel(request, now))
-        while self._next is not None and self._next.now_ns <= now:
-            self._submit(self._next)
-            self._next = next(self._incoming, None)
+        for request in self._clients.leaving(now):
+            self._apply(self.subject.cancel(request, now))
+        for incoming in self._clients.coming(now):
+            self._submit(incoming)
 
     def _submit(self, incoming: Incoming) -> None:
         request = incoming.request
@@ -138,9 +125,11 @@ class Simulation:
         if receipt.verdict == "accepted":
             record.waits_since_ns = self.log.now_ns
             self._live += 1
+            self._clients.accepted(incoming, self.log.now_ns)
             self._apply(receipt.deltas)
         else:
             record.refused = receipt.reason or receipt.verdict
+            self._clients.refused(incoming, self.log.now_ns, receipt.retry_after_ns)
 
     def _record(self, request: Request, incoming: Incoming) -> Record:
         if request.id in self.log.records:
@@ -212,6 +201,7 @@ class Simulation:
         for name, *fields in deltas:
             if name == "delivered":
                 log.delivered(fields[0], now)
+                self._clients.got_tokens(fields[0])
                 continue
             if name in ("admitted", "resumed", "preempted", *ENDS):
                 self._steady = None
@@ -223,6 +213,7 @@ class Simulation:
                 self._leave(fields[0])
             elif name in ENDS:
                 log.records[fields[0]].ends(now, name)
+                self._clients.ended(fields[0])
                 self._leave(fields[0])
                 self._live -= 1
 
@@ -252,13 +243,12 @@ class Simulation:
         """When the next steps would end, as far as no other event comes before and no model stops."""
         records = self.log.records
         left = min(records[r].output_tokens - len(records[r].token_ns) for r in steady.requests) - 1
-        due = [self._next.now_ns] if self._next is not None else []
-        due += [self._cancels[0][0]] if self._cancels else []
+        due_ns = self._clients.next_ns
         ends: list[int] = []
         now = self.log.now_ns
         while len(ends) < min(left, MOST_AHEAD):
             now += self.host_ns + max(1, self.cost.step_ns(steady.batch.after(len(ends) + 1)))
-            if due and now > min(due):
+            if due_ns is not None and now > due_ns:
                 break
             ends.append(now)
         return ends

@@ -295,7 +295,7 @@ class Check:
     def _replay_workload(self) -> None:
         if self.workload is None or self._enough():
             return
-        name = f"{self.workload.kind}:{self.workload.path.name}"
+        name = self.workload.name
         driver = negotiated(self.start, SETTINGS, self.findings.refused_settings)
         driver.keep_messages = False
 
