@@ -56,6 +56,11 @@ class Arrival:
     patience: Patience | None = None
     place: str = field(default="", eq=False, repr=False)
 
+    @property
+    def kv_tokens(self) -> int:
+        """What it needs of the pool in the end: nothing reads the last token of its output."""
+        return self.prompt_tokens + self.output_tokens - 1
+
 
 @frozen
 class Draws:

@@ -84,7 +84,7 @@ def _integer(value: object, *, is_text: bool) -> int | None:
 
 def csv_rows(path: Path, columns: Sequence[str], what: str) -> Iterator[Row]:
     """The rows of a file whose first line has the names of its columns, `columns` among them."""
-    with open(path, "rb") as file:
+    with _opened(path) as file:
         reader = csv.DictReader(_lines(path, file))
         try:
             _check_names(path, reader.fieldnames or (), columns, what)
@@ -99,7 +99,7 @@ def csv_rows(path: Path, columns: Sequence[str], what: str) -> Iterator[Row]:
 
 
 def csv_names(path: Path) -> Sequence[str]:
-    with open(path, "rb") as file:
+    with _opened(path) as file:
         try:
             return csv.DictReader(_lines(path, file)).fieldnames or ()
         except csv.Error as error:
@@ -128,6 +128,13 @@ def _csv_row(place: str, row: Mapping[str | None, Any], columns: Sequence[str]) 
     return Row(place, row, is_text=True)  # type: ignore[arg-type]  # None was looked for above
 
 
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return open(path, "rb")
+    except OSError as error:
+        raise WorkloadError(f"{path} cannot be read: {error.strerror}") from error
+
+
 def _lines(path: Path, file: BinaryIO) -> Iterator[str]:
     for number, line in enumerate(file, start=1):
         try:
@@ -143,7 +150,7 @@ def json_rows(path: Path, names: Iterable[str], what: str) -> Iterator[Row]:
     """An object per line, with at least these names."""
     names = tuple(names)
     is_empty = True
-    with open(path, "rb") as file:
+    with _opened(path) as file:
         for number, line in enumerate(_lines(path, file), start=1):
             if line.strip():
                 is_empty = False

@@ -90,10 +90,10 @@ def _check(place: str, arrival: Arrival, pool_tokens: int | None) -> None:
         raise WorkloadError(f"{place}: is larger than {MOST_TOKENS:,} tokens once it is scaled: give a smaller size")
     if arrival.now_ns > _MOST_NS:
         raise WorkloadError(f"{place}: comes after more than a hundred years once it is scaled: give a greater rate")
-    if pool_tokens is not None and prompt + output > pool_tokens:
+    if pool_tokens is not None and arrival.kv_tokens > pool_tokens:
         raise WorkloadError(
-            f"{place}: needs {prompt:,} + {output:,} tokens, but the pool has {pool_tokens:,}: give it more blocks, or "
-            f"the workload a smaller size"
+            f"{place}: needs KV of {arrival.kv_tokens:,} tokens ({prompt:,} of its prompt), but the pool has "
+            f"{pool_tokens:,}: give it more blocks, or the workload a smaller size"
         )
 
 

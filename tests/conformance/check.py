@@ -312,6 +312,11 @@ class Check:
             progress=progress,
         )
         self.findings.workloads[name] = replayed
+        if replayed.too_large:
+            self.findings.notes.append(
+                f"{replayed.too_large} requests of {name} are larger than the pool, so a scheduler has to refuse them; "
+                f"the first is {replayed.first_too_large}"
+            )
         self._finished(driver, f"workload: {name}")
         self.progress("workload", 1.0, f"{name}, {replayed.requests} requests")
 

@@ -1,13 +1,13 @@
 """Real arrivals and lengths against a subject, on a virtual clock."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from attrs import frozen
+from attrs import define, frozen
 
 from schedspec.spec.vocabulary import Message, Settings
-from schedspec.spec.workloads import Clients, Incoming, Workload, to_requests
+from schedspec.spec.workloads import Arrival, Clients, Incoming, Workload, to_requests
 
 from .driver import Driver
 from .script import COMPLETE, STEP, Op
@@ -31,10 +31,14 @@ class StepTime:
 
 @frozen
 class Replayed:
+    """`too_large`: requests that no scheduler can serve to their end, `first_too_large` where the first one stands."""
+
     requests: int
     steps: int
     pairs: int
     cut_short: bool
+    too_large: int = 0
+    first_too_large: str = ""
 
 
 def replay_workload(
@@ -51,7 +55,8 @@ def replay_workload(
 
     After `wall_s` seconds of this machine's time no more requests come, and the result says so.
     """
-    run = _Run(driver, Clients(to_requests(workload.arrivals(), seed)), step_time, progress)
+    sizes = _Sizes(driver.settings.blocks * driver.settings.block_size)
+    run = _Run(driver, Clients(to_requests(sizes.of(workload.arrivals()), seed)), step_time, progress)
     driver.heard = run.hear
     deadline = None if wall_s is None else time.monotonic() + wall_s
     while not driver.over and (run.clients.may_come or driver.monitor.live):
@@ -65,7 +70,21 @@ def replay_workload(
         run.step()
     if not driver.over:
         driver.drain()
-    return Replayed(run.requests, run.steps, run.pairs, cut_short)
+    return Replayed(run.requests, run.steps, run.pairs, cut_short, sizes.too_large, sizes.first)
+
+
+@define
+class _Sizes:
+    pool_tokens: int
+    too_large: int = 0
+    first: str = ""
+
+    def of(self, arrivals: Iterable[Arrival]) -> Iterator[Arrival]:
+        for number, arrival in enumerate(arrivals):
+            if arrival.kv_tokens > self.pool_tokens:
+                self.too_large += 1
+                self.first = self.first or arrival.place or f"request {number}"
+            yield arrival
 
 
 class _Run:

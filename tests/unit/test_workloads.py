@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from schedspec.spec.vocabulary import NS_PER_S
 from schedspec.spec.workloads import (
     Arrival,
+    Draws,
     Patience,
     Workload,
     WorkloadError,
+    azure,
     locate,
     parse_workload,
     to_requests,
@@ -416,13 +418,19 @@ def test_what_is_no_utf_8_is_told_with_its_line(write: Write, kind: str, text: s
         read(parse_workload(f"{kind}:file"))
 
 
+def test_what_cannot_be_opened_is_told(tmp_path: Path) -> None:
+    with pytest.raises(WorkloadError, match="cannot be read: Is a directory"):
+        list(azure.read(tmp_path, Draws(0)))
+
+
 def test_a_request_that_is_larger_than_the_pool_is_told_with_its_line(write: Write) -> None:
     path = write("a.csv", AZURE)
-    assert len(list(parse_workload("azure:a.csv").arrivals(pool_tokens=505))) == 3
+    assert len(list(parse_workload("azure:a.csv").arrivals(pool_tokens=504))) == 3
     with pytest.raises(WorkloadError) as caught:
-        list(parse_workload("azure:a.csv").arrivals(pool_tokens=504))
+        list(parse_workload("azure:a.csv").arrivals(pool_tokens=503))
     assert str(caught.value) == (
-        f"{path}:3: needs 396 + 109 tokens, but the pool has 504: give it more blocks, or the workload a smaller size"
+        f"{path}:3: needs KV of 504 tokens (396 of its prompt), but the pool has 503: give it more blocks, or the workload a "
+        f"smaller size"
     )
     with pytest.raises(WorkloadError, match=r"hostile:prompt-mix, request \d+: needs"):
         list(parse_workload("hostile:prompt-mix").arrivals(pool_tokens=1_000))
