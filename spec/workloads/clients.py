@@ -74,19 +74,22 @@ class Clients:
     # --- what they are told ------------------------------------------------------------------------------
 
     def accepted(self, incoming: Incoming, now_ns: int) -> None:
+        if incoming.cancel_after_ns is None and incoming.patience is None:
+            return
         request = incoming.request.id
         self._live[request] = incoming
-        self._without_token.add(request)
         if incoming.cancel_after_ns is not None:
             self._will_leave(now_ns + incoming.cancel_after_ns, request, is_impatient=False)
         if incoming.patience is not None:
+            self._without_token.add(request)
             self._will_leave(now_ns + incoming.patience.first_token_ns, request, is_impatient=True)
 
     def refused(self, incoming: Incoming, now_ns: int, retry_after_ns: int | None = None) -> None:
         self._come_back(again(incoming, now_ns, retry_after_ns))
 
     def got_tokens(self, requests: Sequence[str]) -> None:
-        self._without_token.difference_update(requests)
+        if self._without_token:
+            self._without_token.difference_update(requests)
 
     def ended(self, request: str) -> None:
         self._live.pop(request, None)

@@ -4,11 +4,11 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 import click
 from rich.markup import escape
-from rich.table import Table
 
 from .conformance import terminal
 from .spec.workloads import WorkloadError
@@ -90,20 +90,25 @@ def _plain(file: PublicFile) -> dict[str, Any]:
 def _print_one(file: PublicFile) -> None:
     for name, value in _plain(file).items():
         if value is not None:
-            terminal.out.print(f"{name:12} {escape(str(value))}", soft_wrap=True)
+            _line(f"{name:12} {escape(str(value))}")
 
 
 def _print_all(files: Sequence[PublicFile]) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("file", "", "bytes", "sha256", "licence", "from"):
-        table.add_column(column, justify="right" if column == "bytes" else "left", no_wrap=True)
-    for file in files:
-        state = standing(file)
-        size = "?" if file.size is None else f"{file.size:,}"
-        source = f"{file.repository}@{file.commit[:8]}" + (", re-shaped" if file.reshaped else "")
-        shown = f"[{COLOURS[state]}]{state}[/]"
-        table.add_row(escape(file.name), shown, size, (file.sha256 or "?")[:12], file.licence, escape(source))
-    terminal.out.print(table, soft_wrap=True)
+    """A line per file under its source; the terminal may break it, but nothing is cut off."""
+    for (repository, licence), group in groupby(files, key=lambda file: (file.repository, file.licence)):
+        _line(f"[bold]https://github.com/{repository}[/], {licence}")
+        for file in group:
+            state = standing(file)
+            size = "?" if file.size is None else f"{file.size:,}"
+            digest = (file.sha256 or "?")[:12]
+            note = ", re-shaped" if file.reshaped else ""
+            _line(
+                f"  [{COLOURS[state]}]{state:11}[/] {size:>9} {digest:12} {escape(file.name)} @{file.commit[:8]}{note}"
+            )
     terminal.print_aside(f"in {data_folder()}; `schedspec data NAME` has all of one file, --fetch gets what is missing")
     terminal.print_aside(f"without a file: {', '.join(f'fitted:{fit}' for fit in FITS)}")
     terminal.print_aside(f"and {', '.join(f'hostile:{kind}' for kind in SOURCES)}")
+
+
+def _line(text: str) -> None:
+    terminal.out.print(text, soft_wrap=True, highlight=False)

@@ -47,7 +47,7 @@ def test_a_client_asks_again_by_another_name_until_it_has_no_tries_left() -> Non
 
 
 def test_who_got_a_token_in_time_stays() -> None:
-    clients = Clients([impatient("a", 0), impatient("b", 0)])
+    clients = Clients([impatient("a", 0), impatient("b", 0), incoming("patient", 0, 1, 1)])
     for one in clients.coming(0):
         clients.accepted(one, 0)
     clients.got_tokens(["a"])

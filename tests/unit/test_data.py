@@ -98,6 +98,10 @@ def test_the_files_at_hand_are_those_that_are_listed() -> None:
 def test_a_table_of_all_and_all_of_one(folder: Path) -> None:
     done = data()
     assert done.exit_code == 0
+    assert [file.name for file in public_files() if file.name not in done.output] == []
+    assert [
+        file.repository for file in public_files() if f"https://github.com/{file.repository}" not in done.output
+    ] == []
     assert "azure2023/AzureLLMInferenceTrace_conv.csv" in done.output
     assert "hostile:retry-storm" in done.output
     assert "fitted:azure-conv" in done.output

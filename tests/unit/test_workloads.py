@@ -429,8 +429,8 @@ def test_a_request_that_is_larger_than_the_pool_is_told_with_its_line(write: Wri
     with pytest.raises(WorkloadError) as caught:
         list(parse_workload("azure:a.csv").arrivals(pool_tokens=503))
     assert str(caught.value) == (
-        f"{path}:3: needs KV of 504 tokens (396 of its prompt), but the pool has 503: give it more blocks, or the workload a "
-        f"smaller size"
+        f"{path}:3: needs KV of 504 tokens (396 of its prompt), but the pool has 503: give it more blocks, or the "
+        f"workload a smaller size"
     )
     with pytest.raises(WorkloadError, match=r"hostile:prompt-mix, request \d+: needs"):
         list(parse_workload("hostile:prompt-mix").arrivals(pool_tokens=1_000))
