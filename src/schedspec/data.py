@@ -5,17 +5,15 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.markup import escape
 
 from .conformance import terminal
-from .spec.workloads import WorkloadError
-from .spec.workloads.fetch import fetch
-from .spec.workloads.fits import FITS
-from .spec.workloads.hostile import SOURCES
-from .spec.workloads.public import PublicFile, data_folder, named, public_files, standing
+
+if TYPE_CHECKING:
+    from .spec.workloads.public import PublicFile
 
 VOID = 2
 COLOURS = {"found": "green", "unverified": "green", "missing": "yellow", "other bytes": "bold red"}
@@ -33,6 +31,9 @@ def data(name: str | None, is_wanted: bool, as_json: bool) -> None:
     They are looked for in $SCHEDSPEC_DATA, else in ../shared/data.  NAME is a file or a folder of the list; of a single
     file everything is shown.  Exit status 2: there is no such file, or one that should be fetched could not be.
     """
+    from .spec.workloads import WorkloadError
+    from .spec.workloads.public import data_folder, named, public_files
+
     try:
         files = public_files() if name is None else named(name)
     except WorkloadError as error:
@@ -50,8 +51,12 @@ def data(name: str | None, is_wanted: bool, as_json: bool) -> None:
     sys.exit(VOID if faults else 0)
 
 
-def _fetch(files: Sequence[PublicFile], *, quiet: bool, is_all: bool) -> list[str]:
+def _fetch(files: Sequence["PublicFile"], *, quiet: bool, is_all: bool) -> list[str]:
     """What is missing; the first fault ends it, for the next would be the same.  Of all files, those that can be."""
+    from .spec.workloads import WorkloadError
+    from .spec.workloads.fetch import fetch
+    from .spec.workloads.public import standing
+
     wanted = [file for file in files if standing(file) == "missing"]
     if is_all:
         wanted = [file for file in wanted if file.can_be_fetched]
@@ -64,12 +69,13 @@ def _fetch(files: Sequence[PublicFile], *, quiet: bool, is_all: bool) -> list[st
     return []
 
 
-def _show(progress: Callable[[str, float, str], None], file: PublicFile, size: int) -> None:
+def _show(progress: Callable[[str, float, str], None], file: "PublicFile", size: int) -> None:
     progress(file.name, size / (file.size or size), f"{size:,} bytes")
 
 
-def _plain(file: PublicFile) -> dict[str, Any]:
-    path = data_folder() / file.name
+def _plain(file: "PublicFile") -> dict[str, Any]:
+    from .spec.workloads.public import data_folder, standing
+
     state = standing(file)
     return {
         "name": file.name,
@@ -82,19 +88,23 @@ def _plain(file: PublicFile) -> dict[str, Any]:
         "sha256": file.sha256,
         "reshaped": file.reshaped,
         "standing": state,
-        "found": None if state == "missing" else str(path),
+        "found": None if state == "missing" else str(data_folder() / file.name),
         "how_to_get": file.how_to_get if state == "missing" else None,
     }
 
 
-def _print_one(file: PublicFile) -> None:
+def _print_one(file: "PublicFile") -> None:
     for name, value in _plain(file).items():
         if value is not None:
             _line(f"{name:12} {escape(str(value))}")
 
 
-def _print_all(files: Sequence[PublicFile]) -> None:
+def _print_all(files: Sequence["PublicFile"]) -> None:
     """A line per file under its source; the terminal may break it, but nothing is cut off."""
+    from .spec.workloads.fits import FITS
+    from .spec.workloads.hostile import SOURCES
+    from .spec.workloads.public import data_folder, standing
+
     for (repository, licence), group in groupby(files, key=lambda file: (file.repository, file.licence)):
         _line(f"[bold]https://github.com/{repository}[/], {licence}")
         for file in group:

@@ -44,7 +44,6 @@ def origin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """What stands for the network: a folder, and a list with one file that can be fetched."""
     monkeypatch.setattr(public, "RAW", (tmp_path / "web").as_uri())
     monkeypatch.setattr(public, "public_files", lambda: (KNOWN,))
-    monkeypatch.setattr("schedspec.data.public_files", lambda: (KNOWN,))
     path = tmp_path / "web" / "owner/repo" / ("0" * 40) / "data/trace_conv.csv"
     path.parent.mkdir(parents=True)
     path.write_bytes(CONTENT)
