@@ -39,7 +39,7 @@ def data(name: str | None, is_wanted: bool, as_json: bool) -> None:
     except WorkloadError as error:
         terminal.print_error(str(error))
         sys.exit(VOID)
-    faults = _fetch(files, quiet=as_json, is_all=name is None) if is_wanted else []
+    faults = _fetch(files, quiet=as_json, is_one=len(files) == 1) if is_wanted else []
     if as_json:
         click.echo(json.dumps({"folder": str(data_folder()), "files": [_plain(file) for file in files]}))
     elif len(files) == 1:
@@ -51,14 +51,14 @@ def data(name: str | None, is_wanted: bool, as_json: bool) -> None:
     sys.exit(VOID if faults else 0)
 
 
-def _fetch(files: Sequence["PublicFile"], *, quiet: bool, is_all: bool) -> list[str]:
-    """What is missing; the first fault ends it, for the next would be the same.  Of all files, those that can be."""
+def _fetch(files: Sequence["PublicFile"], *, quiet: bool, is_one: bool) -> list[str]:
+    """What is missing; of several files, those that can be had.  The first fault ends it, as it would be the next."""
     from .spec.workloads import WorkloadError
     from .spec.workloads.fetch import fetch
     from .spec.workloads.public import standing
 
-    wanted = [file for file in files if standing(file) == "missing"]
-    if is_all:
+    wanted = [file for file in files if standing(file) in ("missing", "other bytes")]
+    if not is_one:
         wanted = [file for file in wanted if file.can_be_fetched]
     for file in wanted:
         try:

@@ -134,6 +134,14 @@ def test_it_is_looked_for_beside_the_checkout(tmp_path: Path, monkeypatch: pytes
     assert locate("trace_conv.csv") == tmp_path / "shared/data/mine/trace_conv.csv"
 
 
+def test_of_a_folder_what_can_be_fetched_is(folder: Path, origin: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = evolve(KNOWN, name="mine/reshaped.csv", reshaped=True)
+    monkeypatch.setattr(public, "public_files", lambda: (other, KNOWN))
+    done = data("mine", "--fetch")
+    assert done.exit_code == 0, done.output
+    assert (standing(other), standing(KNOWN)) == ("missing", "found")
+
+
 # --- fetching ----------------------------------------------------------------------------------------------
 
 
@@ -165,6 +173,9 @@ def test_what_is_there_with_other_bytes_is_left_alone(folder: Path, origin: Path
     assert standing(KNOWN) == "other bytes"
     with pytest.raises(WorkloadError, match=r"is there, but its sha256 is not [0-9a-f]{64}: move it away to fetch it"):
         fetch(KNOWN)
+    done = data("mine", "--fetch")
+    assert done.exit_code == 2
+    assert "move it away to fetch it" in said(done)
     assert path.read_bytes() == b"mine"
 
 
