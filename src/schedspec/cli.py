@@ -102,6 +102,8 @@ def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
 
         quiet, strict = options["as_json"], options["strict"]
         run = _new_check(subject, options)
+        if run.workload is not None:
+            _counted(run.workload)
         known = _known_failures(subject, options)
         if options["junit"] is not None:
             _ensure_writable(options["junit"], "JUnit XML")
@@ -288,6 +290,8 @@ def replay(ctx: click.Context, /, workload: str, **options: Any) -> None:
 
         conditions, systems = _conditions(options), _systems(options)
         source = _workload({**options, "workload": workload}, as_json=options["as_json"])
+        if source is None:
+            raise click.UsageError("replay needs a workload: write KIND:FILE, fitted:NAME or hostile:KIND")
         count = _counted(source, min(system.settings.blocks * system.settings.block_size for system in systems))
         folder = _report_folder(options["report"] or Path("build") / "report" / "replay", "replay.json")
         told: dict[str, Any] = _replay_header(workload, options)
@@ -346,10 +350,8 @@ def _split_system(text: str) -> tuple[str, list[str]]:
     return (text, []) if found is None else (found[1], re.split(r",(?=\w+=)", found[2]))
 
 
-def _counted(workload: Any, pool_tokens: int) -> int:
+def _counted(workload: Any, pool_tokens: int | None = None) -> int:
     """All of it is read before anything runs, so that a bad line is told at once, as is a request that does not fit."""
-    if workload is None:
-        raise click.UsageError("replay needs a workload: write KIND:FILE, fitted:NAME or hostile:KIND")
     return sum(1 for _ in workload.arrivals(pool_tokens))
 
 

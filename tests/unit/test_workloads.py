@@ -8,9 +8,11 @@ from statistics import mean, median, pstdev
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schedspec.cli import cli
 from schedspec.spec.vocabulary import NS_PER_S
 from schedspec.spec.workloads import (
     Arrival,
@@ -416,6 +418,17 @@ def test_what_is_no_utf_8_is_told_with_its_line(write: Write, kind: str, text: s
     path.write_bytes(text.encode("utf-16"))
     with pytest.raises(WorkloadError, match=r":1: is not UTF-8"):
         read(parse_workload(f"{kind}:file"))
+
+
+@pytest.mark.parametrize("command", [["check", "reference", "--workload"], ["replay"]])
+def test_the_commands_tell_it_before_anything_runs(write: Write, tmp_path: Path, command: list[str]) -> None:
+    path = write("a.csv", AZURE.replace("396", "-4"))
+    done = CliRunner().invoke(cli, [*command, f"azure:{path}", "--report", str(tmp_path / "report")])
+    assert done.exit_code == 2
+    assert " ".join(done.output.split()) == (
+        f"error: {path}:3: ContextTokens is -4, but must be at least 1: leave such requests out"
+    )
+    assert not (tmp_path / "report").exists()
 
 
 def test_what_cannot_be_opened_is_told(tmp_path: Path) -> None:
