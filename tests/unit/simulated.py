@@ -7,6 +7,7 @@ from random import Random
 from attrs import evolve, field, frozen
 
 from schedspec.reference.simulation import Batch, CostModel, Log, Simulation, metrics
+from schedspec.reference.simulation.clients import OfClient, Patience
 from schedspec.spec.vocabulary import NS_PER_S, Request, Settings, Subject, SubjectFactory
 from schedspec.spec.workloads import Incoming
 
@@ -41,6 +42,25 @@ def incoming(
     ids = tuple(range(prompt))
     request = Request(id=id, prompt_ids=ids, max_output_tokens=declared or output, client=client)
     return Incoming(now_ns=now_ns, request=request, output_tokens=output)
+
+
+def client(
+    id: str,
+    now_ns: int,
+    prompt: int,
+    output: int,
+    *,
+    cancel_after_ns: int | None = None,
+    patience: Patience | None = None,
+) -> OfClient:
+    plain = incoming(id, now_ns, prompt, output)
+    return OfClient(
+        now_ns=now_ns,
+        request=plain.request,
+        output_tokens=output,
+        cancel_after_ns=cancel_after_ns,
+        patience=patience,
+    )
 
 
 def poisson(seed: int, count: int, per_s: float, prompt: int, output: int, clients: int = 1) -> list[Incoming]:
