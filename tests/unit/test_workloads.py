@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from schedspec.cli import cli
@@ -429,6 +429,40 @@ def test_the_commands_tell_it_before_anything_runs(write: Write, tmp_path: Path,
         f"error: {path}:3: ContextTokens is -4, but must be at least 1: leave such requests out"
     )
     assert not (tmp_path / "report").exists()
+
+
+SAMPLES = {
+    "azure": AZURE,
+    "mooncake": MOONCAKE,
+    "sharegpt": LENGTHS,
+    "vtc": VTC,
+    "vtc.jsonl": VTC_JSON,
+    "csv": CSV,
+    "jsonl": '{"prompt_tokens": 8, "output_tokens": 1, "arrival_s": 0.5, "hash_ids": [1, 2], "patience_s": 3}\n' * 2,
+}
+BITS = st.sampled_from(
+    [b"", b"-", b"0", b"9" * 20, b"\n", b",", b'"', b"\xff", b"\x00", b"nan", b"true", b"null", b"[", b"}"]
+)
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_file_with_anything_in_it_is_read_or_refused(write: Write, sample: str, data: st.DataObject) -> None:
+    """Bytes in place of others: arrivals, all of them possible, or one WorkloadError that names the file."""
+    good = SAMPLES[sample].encode()
+    begin = data.draw(st.integers(0, len(good)))
+    end = min(len(good), begin + data.draw(st.integers(0, 8)))
+    path = write(f"file.{sample}", "")
+    path.write_bytes(good[:begin] + data.draw(BITS | st.binary(max_size=4)) + good[end:])
+    try:
+        found = read(parse_workload(f"{sample.partition('.')[0]}:{path}"))
+    except WorkloadError as error:
+        assert str(path) in str(error)
+        assert "\n" not in str(error)
+    else:
+        assert all(arrival.prompt_tokens >= 1 and arrival.output_tokens >= 1 for arrival in found)
+        assert [arrival.now_ns for arrival in found] == sorted(arrival.now_ns for arrival in found)
 
 
 def test_what_cannot_be_opened_is_told(tmp_path: Path) -> None:
