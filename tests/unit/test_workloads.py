@@ -455,14 +455,19 @@ def test_a_file_with_anything_in_it_is_read_or_refused(write: Write, sample: str
     end = min(len(good), begin + data.draw(st.integers(0, 8)))
     path = write(f"file.{sample}", "")
     path.write_bytes(good[:begin] + data.draw(BITS | st.binary(max_size=4)) + good[end:])
+    found, sentence = read_or_refused(f"{sample.partition('.')[0]}:{path}")
+    assert all(arrival.prompt_tokens >= 1 and arrival.output_tokens >= 1 for arrival in found)
+    assert [arrival.now_ns for arrival in found] == sorted(arrival.now_ns for arrival in found)
+    assert bool(found) != bool(sentence)
+    assert not sentence or str(path) in sentence
+    assert "\n" not in sentence
+
+
+def read_or_refused(text: str) -> tuple[list[Arrival], str]:
     try:
-        found = read(parse_workload(f"{sample.partition('.')[0]}:{path}"))
+        return read(parse_workload(text)), ""
     except WorkloadError as error:
-        assert str(path) in str(error)
-        assert "\n" not in str(error)
-    else:
-        assert all(arrival.prompt_tokens >= 1 and arrival.output_tokens >= 1 for arrival in found)
-        assert [arrival.now_ns for arrival in found] == sorted(arrival.now_ns for arrival in found)
+        return [], str(error)
 
 
 def test_what_cannot_be_opened_is_told(tmp_path: Path) -> None:
