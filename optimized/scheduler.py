@@ -190,6 +190,8 @@ class Scheduler:
         """Up to so many steps and their results, without a stop, in one go: as long as the calendar stands and nobody
         who waits could enter.  How many were done; the state is what as many single ones would have left."""
         self.deltas, self.record = [], False
+        if self.calendar is None and not self.in_flight and not np.any(self.rows.left[self.order] != 1):
+            self.begin_calendar()  # all who run decode: there is no need to see that twice
         calendar = self.calendar
         if calendar is None or self.in_flight or not self.is_shut(calendar):
             return 0

@@ -2,19 +2,21 @@
 
 The clock goes from event to event in nanoseconds: a result, a cancel, an arrival, in this order where they coincide.
 After each the scheduler is asked for a step if fewer than `depth` are in flight.  The device runs one step after
-another; planning takes `host_ns`, which a second step in flight hides.
+another; planning takes `host_ns`, which a second step in flight hides.  Clients are a closed loop: they leave, lose
+patience, and ask again (`spec/workloads/clients.py`).
 """
 
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, cast
 
 from attrs import Factory, define, field
 
-from ...spec.vocabulary import Delta, Outcome, Plan, Request, Subject
-from ...spec.workloads import Incoming
-from .costs import Batch, CostModel
+from ...spec.vocabulary import Delta, Outcome, Plan, Subject
+from ...spec.workloads import Clients, Incoming
+from .costs import CostModel
+from .decoding import Decoding
 from .record import Log, Record
 
 IDLE_NS = 1_000_000
@@ -32,29 +34,21 @@ class RunsAhead(Protocol):
     """An optional ability of a subject: `schedspec.optimized` has it."""
 
     def run_ahead(self, steps: int) -> int:
-        """Up to `steps` steps and their results in one go, each without a stop, as long as each is the one before with
-        every entry one position further, and nobody enters, leaves or ends.  How many were done, maybe none.  The state
-        is what as many calls of `step` and `complete` would have left."""
+        """Up to `steps` steps and their results in one go, each without a stop, as long as in each all who run get
+        their next position and an output, and nobody enters, leaves or ends.  How many were done, maybe none.  The
+        state is what as many calls of `step` and `complete` would have left."""
         ...
 
 
 @define(eq=False)
 class Flight:
-    """A planned step on its way."""
+    """A planned step on its way: it runs so many `tokens`."""
 
     plan: Plan
-    batch: Batch
+    tokens: int
     resident_tokens: int
     begin_ns: int
     end_ns: int
-
-
-@define(eq=False)
-class Steady:
-    """The last step, if all of it was decodes, and nobody has come to run or left since."""
-
-    requests: Sequence[str]
-    batch: Batch
 
 
 @define(eq=False)
@@ -71,78 +65,72 @@ class Simulation:
     host_ns: int = 0
     fast_forward: bool = True
     log: Log = Factory(Log)
-    _incoming: Iterator[Incoming] = field(init=False, factory=lambda: iter(()))
-    _next: Incoming | None = field(init=False, default=None)
-    _cancels: deque[tuple[int, str]] = field(init=False, factory=deque)
+    _clients: Clients = field(init=False, factory=Clients)
+    _decoding: Decoding = field(init=False)
     _flights: deque[Flight] = field(init=False, factory=deque)
-    _steady: Steady | None = field(init=False, default=None)
-    _reached: dict[str, int] = field(init=False, factory=dict)
-    _resident_tokens: int = field(init=False, default=0)
+    _all_sampled: bool = field(init=False, default=False)
     _live: int = field(init=False, default=0)
     _idle: int = field(init=False, default=0)
 
-    def run(
-        self,
-        workload: Iterable[Incoming],
-        *,
-        cancels: Mapping[str, int] | None = None,
-        progress: Callable[[int], None] = lambda requests: None,
-    ) -> Log:
-        """Until everybody has ended.  `cancels`: request -> when its client leaves, after it has come.  `progress` is
-        told how many requests have come.  Raises SimulationError if the scheduler does nothing although requests wait.
-        """
-        self._incoming = iter(workload)
-        self._next = next(self._incoming, None)
-        self._cancels.extend(sorted((when, request) for request, when in (cancels or {}).items()))
-        while self._next is not None or self._live or self._flights:
+    def __attrs_post_init__(self) -> None:
+        self._decoding = Decoding(self.log.records)
+
+    def run(self, workload: Iterable[Incoming], progress: Callable[[int], None] = lambda requests: None) -> Log:
+        """Until everybody has ended.  `progress` is told how many requests have come.  Raises SimulationError if the
+        scheduler does nothing although requests wait."""
+        self._clients = Clients(workload)
+        while self._clients.may_come or self._live or self._flights:
             self._happen()
             self._skip()
             self._fill()
             self.log.now_ns = self._when()
             progress(len(self.log.records))
+        self._decoding.close()
+        self.log.close()
         return self.log
 
     # --- events ------------------------------------------------------------------------------------------
 
     def _when(self) -> int:
         """The next event; if there is none but requests are live, the scheduler is asked again a little later."""
-        times = [self._flights[0].end_ns] if self._flights else []
-        times += [self._cancels[0][0]] if self._cancels else []
-        times += [self._next.now_ns] if self._next is not None else []
-        if self._live and not self._flights:
+        now, due = self.log.now_ns, self._clients.next_ns
+        times = [due] if due is not None else []
+        if self._flights:
+            times.append(self._flights[0].end_ns)
+        elif self._live:
             self._idle += 1
             if self._idle > MOST_IDLE_STEPS:
                 raise SimulationError(
                     f"{self._live} requests are unfinished, but {self._idle} steps in a row ran nothing"
                 )
-            times.append(self.log.now_ns + IDLE_NS)
-        return max(self.log.now_ns, min(times)) if times else self.log.now_ns
+            times.append(now + IDLE_NS)
+        return max(now, min(times)) if times else now
 
     def _happen(self) -> None:
         """What is due now."""
         now = self.log.now_ns
         if self._flights and self._flights[0].end_ns <= now:
             self._complete(self._flights.popleft())
-        while self._cancels and self._cancels[0][0] <= now:
-            _, request = self._cancels.popleft()
-            if request in self.log.records:
-                self._apply(self.subject.cancel(request, now))
-        while self._next is not None and self._next.now_ns <= now:
-            self._submit(self._next)
-            self._next = next(self._incoming, None)
+        for request in self._clients.leaving(now):
+            self._apply(self.subject.cancel(request, now))
+        for incoming in self._clients.coming(now):
+            self._submit(incoming)
 
     def _submit(self, incoming: Incoming) -> None:
-        request = incoming.request
-        record = self._record(request, incoming)
-        receipt = self.subject.submit(request, self.log.now_ns)
+        request, now = incoming.request, self.log.now_ns
+        record = self._record(incoming)
+        receipt = self.subject.submit(request, now)
         if receipt.verdict == "accepted":
-            record.waits_since_ns = self.log.now_ns
+            record.waits_since_ns = now
             self._live += 1
+            self._clients.accepted(incoming, now)
             self._apply(receipt.deltas)
         else:
             record.refused = receipt.reason or receipt.verdict
+            self._clients.refused(incoming, now, receipt.retry_after_ns)
 
-    def _record(self, request: Request, incoming: Incoming) -> Record:
+    def _record(self, incoming: Incoming) -> Record:
+        request = incoming.request
         if request.id in self.log.records:
             raise SimulationError(f"the workload has two requests of the name {request.id!r}")
         output = min(incoming.output_tokens, request.max_output_tokens)
@@ -163,118 +151,98 @@ class Simulation:
             self._launch(plan)
 
     def _launch(self, plan: Plan) -> None:
-        records, chunks = self.log.records, []
-        decodes = context = 0
-        for request, start, tokens in zip(plan.request, plan.start, plan.tokens, strict=True):
-            record = records[request]
-            record.runs(start, tokens)
-            self._reach(request, start + tokens)
-            if tokens == 1 and start >= record.prompt_tokens:
-                decodes, context = decodes + 1, context + start + 1
-            else:
-                chunks.append((start, tokens))
-        batch = Batch(decodes, context, tuple(chunks))
+        batch = self._decoding.runs(plan)
         ready = self.log.now_ns + self.host_ns
         begin = max(ready, self._flights[-1].end_ns) if self._flights else ready
         end = begin + max(1, self.cost.step_ns(batch))
-        self._flights.append(Flight(plan, batch, self._resident_tokens, begin, end))
+        self._flights.append(Flight(plan, batch.tokens, self._decoding.resident_tokens, begin, end))
 
     def _complete(self, flight: Flight) -> None:
-        self._count(flight.begin_ns, flight.end_ns, flight.batch.tokens, flight.resident_tokens)
-        plan, batch = flight.plan, flight.batch
-        is_steady = batch.decodes == len(plan.request) == sum(plan.samples)
-        self._steady = Steady(plan.request, batch) if is_steady else None
-        self._apply(self.subject.complete(self._outcome(plan), self.log.now_ns))
-
-    def _count(self, begin_ns: int, end_ns: int, tokens: int, resident_tokens: int) -> None:
-        log = self.log
-        log.steps += 1
-        log.run_tokens += tokens
-        log.busy_ns += end_ns - begin_ns
-        log.resident.add(begin_ns, end_ns, resident_tokens)
+        self.log.counts(flight.begin_ns, flight.end_ns, flight.tokens, flight.resident_tokens)
+        self._apply(self.subject.complete(self._outcome(flight.plan), self.log.now_ns))
 
     def _outcome(self, plan: Plan) -> Outcome:
         """A token for each entry that samples; the model ends where the workload says."""
-        requests, tokens, stops = [], [], []
-        for request, start, count, samples in zip(plan.request, plan.start, plan.tokens, plan.samples, strict=True):
-            if samples:
-                record = self.log.records[request]
-                outputs = start + count - record.prompt_tokens + 1
-                requests.append(request)
-                tokens.append((7_919 * outputs + record.prompt_tokens) % VOCABULARY)
-                stops.append(outputs >= record.output_tokens)
-        return Outcome(step=plan.step, request=requests, token=tokens, stop=stops)
+        records = self.log.records
+        sampled = [
+            (request, start + count - records[request].prompt_tokens + 1, records[request])
+            for request, start, count, samples in zip(plan.request, plan.start, plan.tokens, plan.samples, strict=True)
+            if samples
+        ]
+        return Outcome(
+            step=plan.step,
+            request=[request for request, _, _ in sampled],
+            token=[(7_919 * outputs + record.prompt_tokens) % VOCABULARY for _, outputs, record in sampled],
+            stop=[outputs >= record.output_tokens for _, outputs, record in sampled],
+        )
 
     # --- what deltas say ---------------------------------------------------------------------------------
 
     def _apply(self, deltas: Sequence[Delta]) -> None:
-        now, log = self.log.now_ns, self.log
+        now, records = self.log.now_ns, self.log.records
+        got: list[str] = []
         for name, *fields in deltas:
             if name == "delivered":
-                log.delivered(fields[0], now)
-                continue
-            if name in ("admitted", "resumed", "preempted", *ENDS):
-                self._steady = None
-            if name in ("admitted", "resumed"):
-                log.records[fields[0]].enters(now, fields[1])
-                self._reach(fields[0], fields[1])
+                got += fields[0]
+            elif name in ("admitted", "resumed"):
+                records[fields[0]].enters(now, fields[1])
+                self._decoding.enters(fields[0], fields[1])
             elif name == "preempted":
-                log.records[fields[0]].is_preempted(now)
+                got = self._deliver(got)
+                records[fields[0]].is_preempted(now)
                 self._leave(fields[0])
             elif name in ENDS:
-                log.records[fields[0]].ends(now, name)
+                got = self._deliver(got)
+                records[fields[0]].ends(now, name)
                 self._leave(fields[0])
+                self._clients.ended(fields[0])
                 self._live -= 1
+        self._deliver(got)
 
-    def _reach(self, request: str, end: int) -> None:
-        self._resident_tokens += end - self._reached.get(request, 0)
-        self._reached[request] = end
+    def _deliver(self, requests: list[str]) -> list[str]:
+        """What is left to deliver: nobody."""
+        if requests:
+            self.log.delivered(requests)
+            self._clients.got_tokens(requests)
+        return []
 
     def _leave(self, request: str) -> None:
-        self._resident_tokens -= self._reached.pop(request, 0)
+        self.log.leaves(request)
+        self._decoding.leaves(request)
 
     # --- fast forward ------------------------------------------------------------------------------------
 
     def _skip(self) -> None:
-        """Decode steps that are as the last one, until something else is due: in as many calls as it takes."""
+        """Decode steps until something else is due: in as many calls as it takes."""
         if not self.fast_forward or self.depth > 1 or self._flights or not hasattr(self.subject, "run_ahead"):
             return
         subject = cast(RunsAhead, self.subject)
-        while self._steady is not None:
-            ends = self._ends_ahead(self._steady)
+        while self._decoding.is_steady:
+            ends = self._ends_ahead()
             done = subject.run_ahead(len(ends)) if ends else 0
             if done:
-                self._skipped(self._steady, ends[:done])
+                self._skipped(ends[:done])
             if not done or done < len(ends):
                 return
 
-    def _ends_ahead(self, steady: Steady) -> list[int]:
+    def _ends_ahead(self) -> list[int]:
         """When the next steps would end, as far as no other event comes before and no model stops."""
-        records = self.log.records
-        left = min(records[r].output_tokens - len(records[r].token_ns) for r in steady.requests) - 1
-        due = [self._next.now_ns] if self._next is not None else []
-        due += [self._cancels[0][0]] if self._cancels else []
+        most, due, batch = self._decoding.steps_before_an_end, self._clients.next_ns, self._decoding.batch
         ends: list[int] = []
         now = self.log.now_ns
-        while len(ends) < min(left, MOST_AHEAD):
-            now += self.host_ns + max(1, self.cost.step_ns(steady.batch.after(len(ends) + 1)))
-            if due and now > min(due):
+        while len(ends) < min(most, MOST_AHEAD):
+            now += self.host_ns + max(1, self.cost.step_ns(batch.after(len(ends))))
+            if due is not None and now > due:
                 break
             ends.append(now)
         return ends
 
-    def _skipped(self, steady: Steady, ends: list[int]) -> None:
+    def _skipped(self, ends: list[int]) -> None:
         """The log of these steps, as if they had been asked for one by one."""
-        count, width = len(ends), len(steady.requests)
+        log, batch = self.log, self._decoding.batch
         for end in ends:
-            self._resident_tokens += width
-            self._count(self.log.now_ns + self.host_ns, end, width, self._resident_tokens)
-            self.log.now_ns = end
-        times = array("q", ends)
-        for request in steady.requests:
-            record = self.log.records[request]
-            record.runs(self._reached[request], count)
-            record.token_ns.extend(times)
-            self._reached[request] += count
-        steady.batch = steady.batch.after(count)
-        self.log.skipped_steps += count
+            self._decoding.skips(1)
+            log.counts(log.now_ns + self.host_ns, end, batch.decodes, self._decoding.resident_tokens)
+            log.now_ns = end
+        log.delivered_again(array("q", ends))
+        log.skipped_steps += len(ends)

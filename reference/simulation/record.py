@@ -75,6 +75,12 @@ class Timeline:
 
     def add(self, begin_ns: int, end_ns: int, value: int) -> None:
         """It had this value from `begin_ns` to `end_ns`."""
+        place = begin_ns // self.window_ns
+        if end_ns <= (place + 1) * self.window_ns and place == len(self.integrals) - 1:  # as a rule
+            self.integrals[place] += value * (end_ns - begin_ns)
+            if value > self.maxima[place]:
+                self.maxima[place] = value
+            return
         while begin_ns < end_ns:
             window = begin_ns // self.window_ns
             until = min(end_ns, (window + 1) * self.window_ns)
@@ -92,7 +98,11 @@ class Timeline:
 @define(eq=False)
 class Log:
     """A run.  `resident`: positions whose KV stands in the pool at each moment while a step runs, counted once for each
-    request that holds them."""
+    request that holds them.
+
+    Whoever gets a token in each delivery gets a slice of `_times` when that ends, from the place in `_getting`: until
+    `close` the `token_ns` of such records are short.
+    """
 
     records: dict[str, Record] = Factory(dict)
     resident: Timeline = Factory(lambda: Timeline(1_000_000_000))
@@ -102,7 +112,42 @@ class Log:
     run_tokens: int = 0
     skipped_steps: int = 0
     problem: str | None = None
+    _times: "array[int]" = Factory(_times)
+    _getting: dict[str, int] = Factory(dict)
+    _last: Sequence[str] = ()
 
-    def delivered(self, requests: Sequence[str], now_ns: int) -> None:
-        for request in requests:
-            self.records[request].token_ns.append(now_ns)
+    def delivered(self, requests: Sequence[str]) -> None:
+        """These get a token now, each one."""
+        if requests != self._last:
+            self._change(set(requests))
+            self._last = requests
+        self._times.append(self.now_ns)
+
+    def delivered_again(self, times: "array[int]") -> None:
+        """Those who got one last, and are still there, get one more at each of these times."""
+        self._times.extend(times)
+
+    def leaves(self, request: str) -> None:
+        """It gets no more for now."""
+        since = self._getting.pop(request, None)
+        if since is not None:
+            self.records[request].token_ns.extend(self._times[since:])
+            self._last = ()
+
+    def close(self) -> None:
+        self._change(set())
+        self._last = ()
+
+    def counts(self, begin_ns: int, end_ns: int, tokens: int, resident_tokens: int) -> None:
+        """A step has run so many tokens."""
+        self.steps += 1
+        self.run_tokens += tokens
+        self.busy_ns += end_ns - begin_ns
+        self.resident.add(begin_ns, end_ns, resident_tokens)
+
+    def _change(self, getting: set[str]) -> None:
+        for request in self._getting.keys() - getting:
+            self.leaves(request)
+        place = len(self._times)
+        for request in getting - self._getting.keys():
+            self._getting[request] = place

@@ -6,6 +6,7 @@ from math import sqrt
 from random import Random
 
 import pytest
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -65,8 +66,8 @@ def test_a_second_step_in_flight_hides_the_time_of_planning() -> None:
 
 
 def test_a_cancel_comes_when_it_comes() -> None:
-    simulation = Simulation(make(ROOMY, 0), Constant())
-    log = simulation.run([incoming("a", 0, 4, 9), incoming("b", 0, 4, 9)], cancels={"a": 25 * MS})
+    leaves = evolve(incoming("a", 0, 4, 9), cancel_after_ns=25 * MS)
+    log = run(make, ROOMY, [leaves, incoming("b", 0, 4, 9)], Constant())
     a = log.records["a"]
     assert (a.end, a.ended_ns, len(a.token_ns)) == ("cancelled", 25 * MS, 2)
     tokens = metrics(log)["tokens"]
