@@ -177,7 +177,9 @@ class Monitor:
                 "time may stand still, not return",
             )
         self.now_ns = message.now_ns
+        self._tell("on_call", message)
         _FEEDS[message.kind](self, message)
+        self._tell("on_answered", message)
         self.violations += self._found
         del self.violations[:-MOST_VIOLATIONS]
         return self._found
@@ -272,13 +274,13 @@ class Monitor:
     def _submit(self, message: Message) -> None:
         request: Request = message.given
         receipt: Receipt = message.answer
+        self._apply("submit", receipt.deltas)
         if receipt.verdict == "accepted":
             self._accept(request)
         elif receipt.verdict == "refused":
             self._refuse(request, receipt)
         elif receipt.verdict == "duplicate" and receipt.of not in self.tracks:
             raise ProtocolError("submit", "receipt.of", receipt.of, "names a request that was never submitted")
-        self._apply("submit", receipt.deltas)
         self._end_call()
 
     def _accept(self, request: Request) -> None:
@@ -335,8 +337,7 @@ class Monitor:
         self.world.RequestId[track.id].prefix = BlockPrefixes(track, self.settings.block_size)
 
     def _refuse(self, request: Request, receipt: Receipt) -> None:
-        reason = REFUSAL_REASONS.index(receipt.reason) if receipt.reason in REFUSAL_REASONS else -1
-        reason = len(REFUSAL_REASONS) - 1 if reason < 0 else reason
+        reason = REFUSAL_REASONS.index(receipt.reason if receipt.reason in REFUSAL_REASONS else "other")
         prompt, output = request.prompt_tokens, request.max_output_tokens
         alone = blocks_alone(prompt, output, self.settings.block_size)
         limit, value = receipt.limit or 0, receipt.value or 0

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 
 from attrs import Factory, asdict, field, frozen
 
+from .admission import Door as Door
 from .settings import HYBRID as HYBRID
 from .settings import NO_LIMIT_TOKENS as NO_LIMIT_TOKENS
 from .settings import OF_CLASSES as OF_CLASSES
@@ -61,7 +62,27 @@ index now names full blocks of the request by their token prefix; `delivered` co
 which clients get them.
 """
 
-REFUSAL_REASONS = ("kv_blocks", "prompt_tokens", "output_tokens", "model_tokens", "token_budget", "other")
+REFUSAL_REASONS = (
+    "kv_blocks",
+    "prompt_tokens",
+    "output_tokens",
+    "model_tokens",
+    "token_budget",
+    "other",
+    "client_requests",
+    "client_tokens",
+    "committed_tokens",
+    "rate_requests",
+    "rate_tokens",
+    "queue_requests",
+    "queue_tokens",
+    "lane_requests",
+    "lane_tokens",
+    "queue_age",
+    "first_token",
+)
+PERMANENT_REASONS = REFUSAL_REASONS[:5]
+"""Whoever is refused for one of these will be for ever."""
 
 
 def _integers(values: Iterable[int]) -> tuple[int, ...]:
@@ -168,6 +189,13 @@ CLAIMS: Mapping[str, str] = {
     "prefix_cache": "blocks of equal token prefixes are shared through an index",
     "adapters": "at most adapter_slots adapters are in use at once, and who waits for one holds up nobody else",
     "overlap": "steps are planned before earlier ones have completed",
+    "bounded_queue": "queue_requests and queue_tokens hold, those of the door and those of lanes",
+    "queue_age": "who has waited queue_age_ns for its first admission expires",
+    "retry_after": "who comes again when a refusal said so is accepted, if nobody else came",
+    "promise": "whoever is accepted is admitted within queue_age_ns, and has its first token within first_token_ns",
+    "client_limits": "client_requests, client_tokens and committed_tokens hold",
+    "rates": "rate_requests and rate_tokens hold in every window of rate_window_ns",
+    "one_generation": "an idempotency key names one generation while it lives, and retain_ns after it finished",
 }
 
 CONSTANTS: Mapping[str, str] = {

@@ -135,10 +135,10 @@ class Simulation:
         request = incoming.request
         record = self._record(request, incoming)
         receipt = self.subject.submit(request, self.log.now_ns)
+        self._apply(receipt.deltas)
         if receipt.verdict == "accepted":
             record.waits_since_ns = self.log.now_ns
             self._live += 1
-            self._apply(receipt.deltas)
         else:
             record.refused = receipt.reason or receipt.verdict
 

@@ -9,13 +9,19 @@ if TYPE_CHECKING:
 
     from ..monitor import Monitor, StepView
     from ..tracks import Track
-    from ..vocabulary import Delta, Observation
+    from ..vocabulary import Delta, Message, Observation
 
 
 class TraceRule:
     """One instance per run; it speaks through `m.fail(rule, place, sentence, **facts)` and `m.count(rule)`."""
 
     active = True
+
+    def on_call(self, m: "Monitor", message: "Message") -> None:
+        """Before a message counts."""
+
+    def on_answered(self, m: "Monitor", message: "Message") -> None:
+        """All of it has counted."""
 
     def on_accept(self, m: "Monitor", track: "Track") -> None: ...
 

@@ -381,6 +381,67 @@ INSTEAD: Mapping[tuple[str, str], str] = {
     ("ADMIT-2", "e.prompt ≤ max_prompt"): "{who} is refused (prompt_tokens): {prompt} against {max_prompt}",
     ("ADMIT-2", "e.max_output ≤ max_output"): "{who} is refused (output_tokens): {max_output} is too much",
     ("ADMIT-2", "e.prompt + e.max_output ≤ max_model"): "{who} is refused (model_tokens): at most {max_model}",
+    (
+        "ADMIT-3",
+        "what waits for its first admission is within the capacity of the queue",
+    ): "{request} is refused ({reason}): with it there are {there}, and the capacity is {most}",
+    (
+        "ADMIT-3",
+        "nobody is refused for a queue that has room",
+    ): "{request} is accepted: with it there are {there}, and the capacity is {most}",
+    (
+        "ADMIT-4",
+        "nobody waits longer than the queue-age deadline",
+    ): "{request} has expired: it has waited {waited} ns, and may wait {most}",
+    ("ADMIT-4", "nobody expires before its time"): "{request} waits on: it has waited {waited} ns, and may wait {most}",
+    (
+        "ADMIT-4",
+        "nobody is refused for the queue of an empty system",
+    ): "{request} is accepted: nobody else is there, so it waits for nobody",
+    (
+        "ADMIT-5",
+        "who comes again when it was told to is accepted",
+    ): "{request} is accepted: it was told to come again at {due} ns, and nobody else has come since",
+    (
+        "ADMIT-5",
+        "who can never be accepted is not told to come again",
+    ): "{request} is refused ({reason}) without a time to come again",
+    (
+        "ADMIT-5",
+        "a refusal says the limit and the value",
+    ): "the refusal of {request} ({reason}) has a limit and a value",
+    (
+        "ADMIT-6",
+        "a key that is held is answered with its generation",
+    ): "{request} is answered with duplicate of {held}, which answers for {key}",
+    (
+        "ADMIT-6",
+        "a key that nobody holds begins a generation",
+    ): "{request} is a generation of its own, not one with {of}",
+    (
+        "ADMIT-7",
+        "what a client, and all of them, have under way is within the declared limits",
+    ): "{request} is refused ({reason}): with it there are {there} under way, and the limit is {most}",
+    (
+        "ADMIT-7",
+        "nobody is refused for a limit that has room",
+    ): "{request} is accepted: with it there are {there} under way, and the limit is {most}",
+    (
+        "ADMIT-8",
+        "who is accepted is admitted before its queue-age deadline",
+    ): "{request} is admitted by now, or was refused when it came: it has waited {waited} ns in vain",
+    (
+        "ADMIT-8",
+        "who is accepted has its first token in time",
+    ): "{request} had its first token within {most} ns, or was refused when it came: it took {waited}",
+    (
+        "ADMIT-12",
+        "a client keeps its rate in every window",
+    ): "{request} is refused ({reason}): with it there are {there} in the window, and the limit is {most}",
+    (
+        "ADMIT-12",
+        "nobody is refused for a rate that it keeps",
+    ): "{request} is accepted: with it there are {there} in the window, and the limit is {most}",
     ("OBS-3", "exported counters equal the state"): "the counter {counter} is {true}, not {shown}",
     ("OBS-3", "exported positions equal the state"): "by its deltas and plans it is {true} for {request}, not {shown}",
 }

@@ -13,6 +13,7 @@ from schedspec.spec.vocabulary import (
     OBJECTS,
     Capabilities,
     Delta,
+    Door,
     Header,
     Lane,
     Message,
@@ -106,9 +107,13 @@ class Teller:
     def receipt(self, receipt: Receipt) -> str:
         if receipt.verdict == "refused":
             limit = "" if receipt.limit is None else f", {receipt.value} against {receipt.limit}"
-            return f"refused: {receipt.reason}{limit}"
+            again = "" if receipt.retry_after_ns is None else f", come again in {receipt.retry_after_ns:,} ns"
+            return f"refused: {receipt.reason}{limit}{again}" + self._beside(receipt)
         tail = f" of {receipt.of}" if receipt.of else ""
-        return receipt.verdict + tail + (f"; {self.deltas(receipt.deltas)}" if receipt.deltas else "")
+        return receipt.verdict + tail + self._beside(receipt)
+
+    def _beside(self, receipt: Receipt) -> str:
+        return f"; {self.deltas(receipt.deltas)}" if receipt.deltas else ""
 
     def plan(self, plan: Plan) -> str:
         runs = {
@@ -282,6 +287,8 @@ def settings_in_words(settings: Settings) -> Iterator[str]:
 def _setting_in_words(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
+    if isinstance(value, Door):
+        return ", ".join(f"{name} {limit}" for name, limit in asdict(value).items() if limit)
     if not isinstance(value, tuple):
         return str(value)
     items = (_lane_in_words(item) if isinstance(item, Lane) else f"{item[0]} {item[1]}" for item in value)
@@ -313,6 +320,9 @@ def as_code(value: object) -> str:
         plain = Lane(name=value.name, share_percent=value.share_percent)
         given = asdict(value, filter=lambda a, v: a.name in ("name", "share_percent") or v != getattr(plain, a.name))
         return f"Lane({', '.join(f'{name}={as_code(item)}' for name, item in given.items())})"
+    if isinstance(value, Door):
+        given = asdict(value, filter=lambda a, v: bool(v))
+        return f"Door({', '.join(f'{name}={as_code(item)}' for name, item in given.items())})"
     if isinstance(value, tuple):
         items = ", ".join(map(as_code, value))
         return f"({items},)" if len(value) == 1 else f"({items})"

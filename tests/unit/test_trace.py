@@ -40,6 +40,7 @@ from schedspec.spec.vocabulary import (
     SCHEMA,
     Capabilities,
     Delta,
+    Door,
     Header,
     Lane,
     Message,
@@ -662,6 +663,7 @@ def test_the_schema_is_one() -> None:
     [
         ("settings", Settings),
         ("lane", Lane),
+        ("door", Door),
         ("capabilities", Capabilities),
         ("request", Request),
         ("receipt", Receipt),
@@ -729,7 +731,7 @@ def delta_options() -> list[dict[str, Any]]:
     [
         Settings(policy="priority", blocks=5),
         Settings(policy="vtc", prices={"a": 2, "b": 1}, client_seats=2),
-        hybrid(blocks=10),
+        hybrid(blocks=10, door=Door(queue_requests=3, queue_age_ns=10**9)),
         hybrid(lanes=[Lane(name="chat", share_percent=70, order="vtc", objective_steps=3, load_tokens=9)]),
     ],
 )
@@ -745,6 +747,11 @@ def test_settings_and_constants_survive(asked: Settings) -> None:
     ("wrong", "sentence"),
     [
         ({"settings": {"prices": {"a": 2}}}, "prices is given, but policy 'fcfs' has no queues of clients"),
+        ({"settings": {"door": {"queue_request": 1}}}, "did you mean 'queue_requests'?"),
+        (
+            {"settings": {"door": {"queue_age_ns": -1}}},
+            "door: queue_age_ns is -1, but must be an integer of at least 0",
+        ),
         ({"settings": {"prices": [1]}}, "prices[0] is 1, but must be a list"),
         ({"settings": {"policy": "lanes", "lanes": [{"name": "chat"}]}}, "lanes[0].share_percent is missing"),
         ({"settings": {"policy": "lanes", "lanes": [{"name": 1, "share_percent": 5}]}}, "lanes[0].name is 1"),
