@@ -21,13 +21,14 @@ from .job import WAITING, Job
 @frozen
 class Limit:
     """`value`: with the request; `alone`: of it alone; `after_ns`: until it holds if nobody else comes, None if nobody
-    knows."""
+    knows; `lasts`: if it holds now it will then, too."""
 
     reason: str
     most: int
     value: int
     alone: int
     after_ns: int | None
+    lasts: bool = True
 
     @property
     def is_broken(self) -> bool:
@@ -127,12 +128,12 @@ class Gate:
         hopeless = next((limit for limit in limits if limit.is_hopeless), None)
         if hopeless is not None:
             return Refusal(hopeless.reason, hopeless.most, hopeless.alone)
-        broken = [limit for limit in limits if limit.is_broken]
-        if not broken:
+        broken = next((limit for limit in limits if limit.is_broken), None)
+        if broken is None:
             return None
-        waits = [limit.after_ns for limit in broken if limit.after_ns is not None]
-        after_ns = max(waits) if len(waits) == len(broken) else None
-        return Refusal(broken[0].reason, broken[0].most, broken[0].value, after_ns)
+        waits = [limit.after_ns for limit in limits if limit.is_broken or (limit.most and not limit.lasts)]
+        known = [after_ns for after_ns in waits if after_ns is not None]
+        return Refusal(broken.reason, broken.most, broken.value, max(known) if len(known) == len(waits) else None)
 
     def limits(self, request: Request, running: Iterator[Job], now_ns: int) -> Iterator[Limit]:
         forecast = self.forecast(running, now_ns) if self.door.has_time_model else None
@@ -173,12 +174,23 @@ class Gate:
             yield Limit("lane_tokens", lane.queue_tokens, own.tokens + tokens, tokens, wait_ns)
 
     def limits_of_time(self, request: Request, forecast: Forecast) -> Iterator[Limit]:
-        """What is predicted falls by at least as much as the clock goes on."""
-        most, wait_ns = self.door.queue_age_ns, forecast.wait_ns(request)
-        yield Limit("queue_age", most, wait_ns, 0, wait_ns - most)
-        most, first_ns = self.door.first_token_ns, forecast.first_token_ns(request)
-        alone_ns = Forecast.of(self.settings).first_token_ns(request)
-        yield Limit("first_token", most, first_ns, alone_ns, first_ns - most)
+        """What is predicted falls by as much as the clock goes on, until it is low enough, or until nobody waits any
+        more.  If it would be too high even then, it is not when all have ended."""
+        empty = Forecast.of(self.settings)
+        rows = (
+            ("queue_age", self.door.queue_age_ns, forecast.wait_ns(request), 0, forecast.calm().wait_ns(request)),
+            (
+                "first_token",
+                self.door.first_token_ns,
+                forecast.first_token_ns(request),
+                empty.first_token_ns(request),
+                forecast.calm().first_token_ns(request),
+            ),
+        )
+        for reason, most, value_ns, alone_ns, calm_ns in rows:
+            lasts = calm_ns <= most
+            after_ns = max(0, value_ns - most) if lasts else forecast.drained_ns()
+            yield Limit(reason, most, value_ns, alone_ns, after_ns, lasts)
 
     def lane(self, request: Request) -> Lane | None:
         return lane_of(self.settings, request) if self.settings.lanes else None

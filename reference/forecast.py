@@ -9,7 +9,8 @@ step's token budget is used up.  A full step takes something off what is left, s
 
 Their sum, each at its longest by the declared time model, bounds the wait; it is Graham's argument for list scheduling
 (Bounds on multiprocessing timing anomalies, SIAM J. Appl. Math. 17, 1969).  With each full step the bound falls by at
-least what the step took, whoever stops early or cancels: so "come again when it has fallen to the limit" is true.
+least what the step took, whoever stops early or cancels.  After a step that is not full nobody waits, and without arrivals no step is full on their
+account again: so "come again when it has fallen to the limit" is true, if the limit holds then (`Forecast.calm`).
 """
 
 from attrs import evolve, frozen
@@ -89,6 +90,14 @@ class Forecast:
     def of(cls, settings: Settings) -> "Forecast":
         """Of an empty system."""
         return cls(settings, Work(), 0, 0, 0)
+
+    def calm(self) -> "Forecast":
+        """At the worst when nobody waits any more, and nobody else has come: the longest step has just begun.  Where
+        chunks are limited others may be in prefill yet; where they are not the first step that is not full ends that."""
+        s = self.settings
+        prompt = self.work.prompt if s.chunk_tokens or not s.chunked_prefill else 0
+        decoding = Work(requests=min(self.work.requests, s.seats - 1), prompt=prompt, tokens=self.work.tokens)
+        return Forecast(s, decoding, 0, self.longest, s.overlap_depth * s.door.takes_ns(s.token_budget))
 
     def wait_ns(self, request: Request) -> int:
         """Until the request is admitted."""

@@ -81,10 +81,12 @@ class Scheduler(Deciding):
 
     def complete(self, outcome: Outcome, now_ns: int) -> Sequence[Delta]:
         """Results of a step count for the entries that still stand; a step that is not in flight changes nothing."""
-        self.begin_call(now_ns)
         state = self.state
-        entries = state.in_flight.pop(outcome.step, [])
-        if entries and state.gate is not None:
+        if outcome.step not in state.in_flight:
+            return []
+        self.begin_call(now_ns)
+        entries = state.in_flight.pop(outcome.step)
+        if state.gate is not None:
             state.gate.completes(outcome.step, now_ns)
         tokens = dict(zip(outcome.request, outcome.token, strict=True))
         stops = {request for request, stop in zip(outcome.request, outcome.stop, strict=True) if stop}

@@ -11,9 +11,8 @@ from .fairness import CallsArrivalFair, SharesOtherwise
 from .memory import LeaksAtCancel
 from .preemption import PreemptsTheOldest
 
-assert all(
-    (admission, fairness, lanes, life, liveness, memory, others, preemption, steps)
-)  # importing them fills FAULTS
+FAMILIES = (admission, fairness, lanes, life, liveness, memory, others, preemption, steps)
+"""Importing them fills FAULTS."""
 
 
 def factory(rule: str) -> SubjectFactory:

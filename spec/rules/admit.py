@@ -176,8 +176,9 @@ class RatesHold(Limits):
 
 @monitor("ADMIT-4", claims=("queue_age",))
 class WaitsEnd(TraceRule):
-    """Nobody waits longer than queue_age_ns for its first admission: by the first call after that it has expired, with
-    one event, and not before; and who comes to an empty system is not refused for the wait that is predicted.
+    """Nobody waits longer than queue_age_ns for its first admission: by the first call after that, but for a result
+    that comes twice, it has expired, with one event, and not before; and who comes to an empty system is not refused
+    for the wait that is predicted.
 
     Why: work that nobody waits for any more is run all the same, and those behind it become late in turn
     (https://github.com/vllm-project/vllm/issues/16391).
@@ -185,6 +186,10 @@ class WaitsEnd(TraceRule):
 
     def __init__(self) -> None:
         self.since_ns: dict[Track, int] = {}
+        self.is_repeated = False
+
+    def on_call(self, m: "Monitor", message: "Message") -> None:
+        self.is_repeated = message.kind == "complete" and message.given.step not in m.in_flight
 
     def on_accept(self, m: "Monitor", track: "Track") -> None:
         self.since_ns[track] = m.now_ns
@@ -205,7 +210,7 @@ class WaitsEnd(TraceRule):
             m.fail("ADMIT-4", "early", "nobody expires before its time", request=track.id, waited=waited_ns, most=most)
 
     def on_answered(self, m: "Monitor", message: "Message") -> None:
-        if message.kind in ("observe", "end"):
+        if message.kind in ("observe", "end") or self.is_repeated:
             return
         most = m.settings.door.queue_age_ns
         track, since_ns = next(iter(self.since_ns.items()), (None, m.now_ns))

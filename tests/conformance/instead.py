@@ -409,7 +409,7 @@ INSTEAD: Mapping[tuple[str, str], str] = {
     (
         "ADMIT-5",
         "a refusal says the limit and the value",
-    ): "the refusal of {request} ({reason}) has a limit and a value",
+    ): "the refusal of {request} has a limit and a value",
     (
         "ADMIT-6",
         "a key that is held is answered with its generation",
@@ -417,7 +417,7 @@ INSTEAD: Mapping[tuple[str, str], str] = {
     (
         "ADMIT-6",
         "a key that nobody holds begins a generation",
-    ): "{request} is a generation of its own, not one with {of}",
+    ): "{request} is a generation of its own, not {of}",
     (
         "ADMIT-7",
         "what a client, and all of them, have under way is within the declared limits",

@@ -750,7 +750,7 @@ def test_settings_and_constants_survive(asked: Settings) -> None:
         ({"settings": {"door": {"queue_request": 1}}}, "did you mean 'queue_requests'?"),
         (
             {"settings": {"door": {"queue_age_ns": -1}}},
-            "door: queue_age_ns is -1, but must be an integer of at least 0",
+            "queue_age_ns is -1, but must be an integer of at least 0",
         ),
         ({"settings": {"prices": [1]}}, "prices[0] is 1, but must be a list"),
         ({"settings": {"policy": "lanes", "lanes": [{"name": "chat"}]}}, "lanes[0].share_percent is missing"),
