@@ -9,8 +9,9 @@ step's token budget is used up.  A full step takes something off what is left, s
 
 Their sum, each at its longest by the declared time model, bounds the wait; it is Graham's argument for list scheduling
 (Bounds on multiprocessing timing anomalies, SIAM J. Appl. Math. 17, 1969).  With each full step the bound falls by at
-least what the step took, whoever stops early or cancels.  After a step that is not full nobody waits, and without arrivals no step is full on their
-account again: so "come again when it has fallen to the limit" is true, if the limit holds then (`Forecast.calm`).
+least what the step took, whoever stops early or cancels.  After a step that is not full nobody waits, and without
+arrivals nobody will: so "come again when it has fallen to the limit" is true, if the limit holds then
+(`Forecast.calm`).
 """
 
 from attrs import evolve, frozen
@@ -93,7 +94,7 @@ class Forecast:
 
     def calm(self) -> "Forecast":
         """At the worst when nobody waits any more, and nobody else has come: the longest step has just begun.  Where
-        chunks are limited others may be in prefill yet; where they are not the first step that is not full ends that."""
+        chunks are limited others may be in prefill yet; else the first step that is not full ends that."""
         s = self.settings
         prompt = self.work.prompt if s.chunk_tokens or not s.chunked_prefill else 0
         decoding = Work(requests=min(self.work.requests, s.seats - 1), prompt=prompt, tokens=self.work.tokens)
