@@ -77,6 +77,7 @@ class Scheduler(Deciding):
         decision = self.decide()
         self.release(decision)
         self.allocate(decision)
+        self.log_waits(decision)
         return self.charge(decision)
 
     def complete(self, outcome: Outcome, now_ns: int) -> Sequence[Delta]:
@@ -210,6 +211,15 @@ class Scheduler(Deciding):
             self.grow(admission.job, admission.reserved_tokens)
             self.seat(admission.job, admission.start)
 
+    def log_waits(self, decision: Decision) -> None:
+        """What has changed; who was next and is not any more waits for the order, like all others."""
+        self.note_after(decision)
+        state = self.state
+        before = {job: limit for job, limit in state.logged.items() if job.state == WAITING}
+        now = dict.fromkeys(before, "order") | state.waits
+        state.deltas += [("waits", job.id, limit) for job, limit in now.items() if before.get(job, "order") != limit]
+        state.logged = {job: limit for job, limit in now.items() if limit != "order"}
+
     def charge(self, decision: Decision) -> Plan:
         return self.plan(decision.growth + [(admission.job, admission.tokens) for admission in decision.admissions])
 
@@ -245,6 +255,7 @@ class Scheduler(Deciding):
         if self.record:
             state.deltas.append(("resumed" if job.was_preempted else "admitted", job.id, cached_tokens))
         job.was_preempted = False
+        state.logged.pop(job, None)
 
     def issue(self, job: Job, tokens: int) -> Entry:
         """Positions are scheduled; the last known one is followed by a placeholder for the token to come."""
@@ -283,6 +294,7 @@ class Scheduler(Deciding):
         job.known -= job.in_flight
         job.issued = job.computed = job.in_flight = 0
         job.was_preempted = True
+        self.state.logged.pop(job, None)
         self.state.queue.released(job)
         self.state.queue.push(job)
         if self.state.gate is not None:
@@ -370,6 +382,8 @@ def claims_of(settings: Settings) -> frozenset[str]:
         claims.add("adapters")
     if settings.overlap_depth > 1:
         claims.add("overlap")
+    if settings.log_waits:
+        claims.add("wait_log")
     return frozenset(claims | claims_of_sharing(settings) | claims_of_door(settings))
 
 

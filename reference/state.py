@@ -65,6 +65,8 @@ class State:
     arrivals: int = 0
     admissions: int = 0
     now_ns: int = 0
+    waits: dict[Job, str] = Factory(dict)
+    logged: dict[Job, str] = Factory(dict)
 
     @classmethod
     def of(cls, settings: Settings, pool: Pool | None = None) -> "State":

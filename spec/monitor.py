@@ -60,7 +60,16 @@ NEED_A_LEDGER = ("vtc", "fair_share", "drr", "dlpm", "lcf", "round_robin", "comm
 
 _HOOKS = [name for name in vars(TraceRule) if name.startswith("on_")]
 _ENDS = {"finished": FINISHED, "failed": FAILED, "cancelled": CANCELLED, "expired": EXPIRED}
-_CANONICAL = {"delivered": 0, "indexed": 1, "preempted": 2, "unindexed": 3, "took": 4, "shared": 4, "admitted": 5}
+_CANONICAL = {
+    "delivered": 0,
+    "indexed": 1,
+    "preempted": 2,
+    "unindexed": 3,
+    "took": 4,
+    "shared": 4,
+    "admitted": 5,
+    "waits": 6,
+}
 
 
 @define(eq=False)
@@ -538,6 +547,9 @@ class Monitor:
             charge = self.ledger.pick(track, delta[2], held_back)
             self._tell("on_charge", track, charge)
 
+    def _waits(self, track: Track, delta: Delta) -> None:
+        self._tell("on_logged", track, delta[2])
+
     def _preempted(self, track: Track, delta: Delta) -> None:
         record = self.world.RequestId[track.id]
         wanted = max(0, blocks_for(record.known, self.settings.block_size) - self._given.get(track.id, 0))
@@ -882,6 +894,7 @@ _DELTAS: dict[str, Callable[[Monitor, Track, Delta], None]] = {
     "admitted": Monitor._admitted,
     "resumed": Monitor._admitted,
     "preempted": Monitor._preempted,
+    "waits": Monitor._waits,
     "finished": Monitor._ended,
     "failed": Monitor._ended,
     "cancelled": Monitor._ended,

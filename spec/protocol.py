@@ -26,6 +26,7 @@ from .vocabulary import (
     NEEDED_CONSTANTS,
     PREEMPTIONS,
     REFUSAL_REASONS,
+    WAIT_LIMITS,
     Capabilities,
     Delta,
     Door,
@@ -362,6 +363,7 @@ _DELTA_FIELDS: Mapping[str, Check] = {
     "cached_tokens": _natural,
     "how": _one_of(*PREEMPTIONS),
     "reason": _text,
+    "limit": _one_of(*WAIT_LIMITS),
 }
 _FINISH_REASON = _one_of(*FINISH_REASONS)
 

@@ -142,6 +142,7 @@ class Settings:
     chunk; with `charge_prediction` so are the predicted outputs, and the charge is corrected later.
 
     A cap of 0 is none.  Resident tokens are counted by declared length; whoever is alone may exceed them.
+    `log_waits`: why a request waits is told when it changes.
     """
 
     blocks: int = 64
@@ -181,6 +182,7 @@ class Settings:
     prefilling_requests: int = 0
     lanes: tuple[Lane, ...] = field(default=(), converter=_lanes)
     door: Door = OPEN
+    log_waits: bool = False
 
     def __attrs_post_init__(self) -> None:
         if self.policy == "lanes" and self.lanes == ():
@@ -239,6 +241,7 @@ _ALLOWED = {
     "chunked_prefill": (False, True),
     "preempt_lower_class": (False, True),
     "charge_prediction": (False, True),
+    "log_waits": (False, True),
 }
 _LEAST_OF_A_LANE = {
     "share_percent": 1,

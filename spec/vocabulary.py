@@ -52,6 +52,7 @@ DELTAS: Mapping[str, tuple[str, ...]] = {
     "took": ("request", "blocks"),
     "indexed": ("request", "blocks"),
     "delivered": ("requests", "tokens"),
+    "waits": ("request", "limit"),
 }
 """Delta name -> its fields, in the order in which they stand in the tuple after the name.
 
@@ -59,8 +60,25 @@ DELTAS: Mapping[str, tuple[str, ...]] = {
 the request that the memory is for, or None; `shared` a request joins the holders of blocks that the index names;
 `took` fresh blocks, appended to its table; `admitted` and `resumed` follow the blocks that they needed; `indexed` the
 index now names full blocks of the request by their token prefix; `delivered` columns: output tokens in the order in
-which clients get them.
+which clients get them; `waits` why a request waits, one of `WAIT_LIMITS`, when that changes.
 """
+
+WAIT_LIMITS = (
+    "victims",
+    "seats",
+    "budget",
+    "results",
+    "client cap",
+    "lane share",
+    "resident tokens",
+    "adapter",
+    "prefill cap",
+    "peak",
+    "blocks",
+    "watermark",
+    "order",
+)
+"""The closed set of reasons to wait, in the order in which they are asked; `spec/waiting.py` explains each."""
 
 REFUSAL_REASONS = (
     "kv_blocks",
@@ -195,6 +213,7 @@ CLAIMS: Mapping[str, str] = {
     "promise": "whoever is accepted is admitted within queue_age_ns, and has its first token within first_token_ns",
     "client_limits": "client_requests, client_tokens and committed_tokens hold",
     "rates": "rate_requests and rate_tokens hold in every window of rate_window_ns",
+    "wait_log": "why a request waits is logged when it changes (a delta waits)",
     "one_generation": "an idempotency key names one generation while it lives, and retain_ns after it finished",
 }
 

@@ -1,7 +1,7 @@
 """All rules, by family: importing this package fills the registry."""
 
 from . import admit, batches, composition, door, fairness, lanes, life, liveness  # isort: skip
-from . import memory, preemption, shares, snapshots, steps, turns  # isort: skip
+from . import log, memory, preemption, shares, snapshots, steps, turns  # isort: skip
 from . import implications  # isort: skip  (speaks of all of them)
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "lanes",
     "life",
     "liveness",
+    "log",
     "memory",
     "preemption",
     "shares",

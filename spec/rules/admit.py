@@ -334,9 +334,13 @@ class KeysNameOneGeneration(TraceRule):
         self.names: dict[tuple[str, str], str] = {}
         self.keys: dict[str, tuple[str, str]] = {}
         self.until_ns: dict[str, int] = {}
+        self.is_new = False
 
     def on_call(self, m: "Monitor", message: "Message") -> None:
-        if message.kind != "submit" or message.given.idempotency_key is None or message.given.id in m.tracks:
+        self.is_new = message.kind == "submit" and message.given.id not in m.tracks
+
+    def on_answered(self, m: "Monitor", message: "Message") -> None:
+        if not self.is_new or message.given.idempotency_key is None:
             return
         request, receipt = message.given, message.answer
         held = self._held(message.now_ns, (request.client, request.idempotency_key))

@@ -28,6 +28,9 @@ class TraceRule:
     def on_wait(self, m: "Monitor", track: "Track") -> None:
         """A preempted request waits again."""
 
+    def on_logged(self, m: "Monitor", track: "Track", limit: str) -> None:
+        """The subject says why a request waits."""
+
     def on_admit(self, m: "Monitor", track: "Track") -> None: ...
 
     def on_charge(self, m: "Monitor", track: "Track", amount: int) -> None:

@@ -111,6 +111,7 @@ edge("LANE-3", "LANE-6", "a lane that is served late when it comes back misses i
 edge("LANE-1", "LANE-3", "who gets less than its share gets it from the time when it came back")
 edge("LANE-1", "LANE-6", "who gets less than its share waits longer")
 edge("LIVE-8", "LANE-6", "a head that fits and waits may miss its objective")
+edge("OBS-1", "OBS-2", "a reason that is not logged when it changes is an old one")
 edge("ADMIT-3", "ADMIT-5", "who goes around the queue is in the way of whoever comes again when it was told to")
 edge("ADMIT-3", "ADMIT-8", "who goes around the queue is in the way of those who were accepted")
 edge("ADMIT-7", "ADMIT-5", "what is not counted is in the way of whoever comes again when it was told to")

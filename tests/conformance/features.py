@@ -108,6 +108,8 @@ def _lane(dice: Random, name: str, share: int, shape: dict[str, Any]) -> Lane:
 
 def with_door(dice: Random, settings: Settings, *, always: bool = False) -> Settings:
     """Now and then there are limits at the door; in half of such worlds waits can be predicted."""
+    if dice.random() < 0.1:
+        settings = evolve(settings, log_waits=True)
     if not always and dice.random() < 0.88:
         return settings
     if dice.random() < 0.5:

@@ -442,6 +442,11 @@ INSTEAD: Mapping[tuple[str, str], str] = {
         "ADMIT-12",
         "nobody is refused for a rate that it keeps",
     ): "{request} is accepted: with it there are {there} in the window, and the limit is {most}",
+    ("OBS-1", "a reason is logged when it changes"): "nothing is logged of {request}: it waits for {limit} as before",
+    ("OBS-1", "only who waits has a reason to"): "nothing is logged of {request}, which does not wait",
+    ("OBS-1", "not everybody waits for the order"): "whoever stands first of those {waiting} waits for a limit",
+    ("OBS-2", "the reason that is logged is a limit that holds"): "{request} waits for another limit than {limit}",
+    ("OBS-2", "the reason that is logged is the first limit that holds"): "{request} waits for {first}, before {limit}",
     ("OBS-3", "exported counters equal the state"): "the counter {counter} is {true}, not {shown}",
     ("OBS-3", "exported positions equal the state"): "by its deltas and plans it is {true} for {request}, not {shown}",
 }

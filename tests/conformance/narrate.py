@@ -160,6 +160,8 @@ class Teller:
             return f"{kind} {delta[1]}" + (f" with {counted(delta[2], 'cached token')}" if delta[2] else "")
         if kind == "preempted":
             return f"preempted {delta[1]}" + ("" if delta[3] in (None, delta[1]) else f" for {delta[3]}")
+        if kind == "waits":
+            return f"{delta[1]} waits for {delta[2]}"
         return f"{kind} {delta[1]}" + (f" ({delta[2]})" if len(delta) > 2 else "")
 
     def some(self, texts: Mapping[str, str]) -> list[str]:

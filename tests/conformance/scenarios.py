@@ -551,6 +551,12 @@ def a_key_comes_again() -> _Built:
     return ("ADMIT-6",), settings, (*ops, submit("e", 2, 1, idempotency_key="k"), *rounds(2))
 
 
+def whoever_is_next_waits_for_one_limit_after_the_other() -> _Built:
+    settings = Settings(blocks=6, block_size=1, seats=2, token_budget=4, log_waits=True)
+    ops = (submit("a", 1, 4), submit("b", 3, 3), submit("c", 2, 2), *rounds(1), submit("d", 5, 1), *rounds(12))
+    return ("OBS-1", "OBS-2"), settings, ops
+
+
 _BUILDERS = (
     one_request_from_door_to_end,
     prompt_in_chunks,
@@ -620,4 +626,5 @@ _BUILDERS = (
     a_client_has_too_much_under_way,
     a_rate_is_exceeded_across_an_edge,
     a_key_comes_again,
+    whoever_is_next_waits_for_one_limit_after_the_other,
 )

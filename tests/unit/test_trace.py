@@ -38,6 +38,7 @@ from schedspec.spec.vocabulary import (
     PREEMPTIONS,
     REFUSAL_REASONS,
     SCHEMA,
+    WAIT_LIMITS,
     Capabilities,
     Delta,
     Door,
@@ -85,6 +86,7 @@ def _delta(name: str) -> st.SearchStrategy[Delta]:
         "cached_tokens": naturals,
         "how": st.sampled_from(PREEMPTIONS),
         "reason": st.sampled_from(FINISH_REASONS) if name == "finished" else ids,
+        "limit": st.sampled_from(WAIT_LIMITS),
     }
     return st.tuples(st.just(name), *(fields[field] for field in DELTAS[name]))
 
