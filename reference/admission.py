@@ -306,6 +306,7 @@ def claims_of_door(s: Settings) -> set[str]:
         "client_limits": door.client_requests or door.client_tokens or door.committed_tokens,
         "rates": door.rate_window_ns,
         "one_generation": door.retain_ns,
+        "inter_token": door.inter_token_ns,
         "retry_after": door.has_time_model and is_predictable(s),
         "promise": (door.queue_age_ns or door.first_token_ns) and keeps_promises(s),
     }

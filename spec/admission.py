@@ -25,7 +25,8 @@ class Door:
 
     `client_requests`, `client_tokens`: what a client may have accepted and not ended, `committed_tokens`: what all may.
     In any `rate_window_ns` a client is accepted with at most `rate_requests`, of at most `rate_tokens`.  A generation
-    answers for its idempotency key while it lives, and `retain_ns` after it finished.
+    answers for its idempotency key while it lives, and `retain_ns` after it finished.  By the time model no step takes
+    longer than `inter_token_ns`.
     """
 
     queue_requests: int = 0
@@ -34,6 +35,7 @@ class Door:
     step_ns: int = 0
     token_ns: int = 0
     first_token_ns: int = 0
+    inter_token_ns: int = 0
     client_requests: int = 0
     client_tokens: int = 0
     committed_tokens: int = 0
@@ -49,6 +51,18 @@ class Door:
     def takes_ns(self, tokens: int) -> int:
         """The most that a step of so many tokens takes."""
         return self.step_ns + tokens * self.token_ns
+
+
+def budget_within(inter_token_ns: int, step_ns: int, token_ns: int) -> int:
+    """The most tokens of a step that takes at most `inter_token_ns` by the time model.  Raises ValueError if that is
+    none."""
+    if token_ns < 1:
+        raise ValueError(f"token_ns is {token_ns}, but must be at least 1: else every budget takes the same time")
+    budget = (inter_token_ns - step_ns) // token_ns
+    if budget < 1:
+        needed = step_ns + token_ns
+        raise ValueError(f"inter_token_ns is {inter_token_ns}, but must be at least {needed}, what a token alone takes")
+    return budget
 
 
 OPEN = Door()
@@ -97,13 +111,22 @@ def _of_time(s: "Settings") -> Iterator[str]:
     door = s.door
     if not _are_right(door, "step_ns", "token_ns"):
         return
-    if not door.has_time_model and door.first_token_ns:
-        yield (
-            f"door: first_token_ns is {door.first_token_ns}, but there is no time model to keep it by: give step_ns and"
-            " token_ns"
-        )
+    for name in ("first_token_ns", "inter_token_ns"):
+        if not door.has_time_model and getattr(door, name):
+            yield (
+                f"door: {name} is {getattr(door, name)}, but there is no time model to keep it by: give step_ns and"
+                " token_ns"
+            )
     if not (door.has_time_model and is_int(s.token_budget) and is_int(s.overlap_depth)):
         return
+    whole = door.takes_ns(max(s.token_budget, 0))
+    if _are_right(door, "inter_token_ns") and 0 < door.inter_token_ns < whole:
+        most = (door.inter_token_ns - door.step_ns) // max(1, door.token_ns)
+        hint = f"write token_budget={most}" if most > 0 else "no token_budget is small enough"
+        yield (
+            f"door: inter_token_ns is {door.inter_token_ns}, but a step of token_budget {s.token_budget} may take"
+            f" {whole}: {hint}"
+        )
     longest = max(s.overlap_depth, 1) * door.takes_ns(max(s.token_budget, 0))
     for name in ("queue_age_ns", "first_token_ns"):
         if _are_right(door, name) and 0 < getattr(door, name) < longest:

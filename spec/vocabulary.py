@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol
 from attrs import Factory, asdict, field, frozen
 
 from .admission import Door as Door
+from .admission import budget_within as budget_within
 from .settings import HYBRID as HYBRID
 from .settings import NO_LIMIT_TOKENS as NO_LIMIT_TOKENS
 from .settings import OF_CLASSES as OF_CLASSES
@@ -213,6 +214,7 @@ CLAIMS: Mapping[str, str] = {
     "promise": "whoever is accepted is admitted within queue_age_ns, and has its first token within first_token_ns",
     "client_limits": "client_requests, client_tokens and committed_tokens hold",
     "rates": "rate_requests and rate_tokens hold in every window of rate_window_ns",
+    "inter_token": "no step takes longer than inter_token_ns by the declared time model",
     "wait_log": "why a request waits is logged when it changes (a delta waits)",
     "one_generation": "an idempotency key names one generation while it lives, and retain_ns after it finished",
 }

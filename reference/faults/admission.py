@@ -4,13 +4,14 @@ from collections.abc import Iterator
 
 from attrs import define, evolve
 
+from ...spec.admission import OPEN
 from ...spec.vocabulary import Request, Settings
 from ..admission import Gate, Limit, Refusal, Window
 from ..forecast import Forecast
 from ..job import Job
 from ..scheduler import Scheduler
 from ..state import Decision
-from .base import fault
+from .base import WithOtherSettings, fault
 
 
 class WithGate(Scheduler):
@@ -128,3 +129,13 @@ class CountsInFixedWindows(WithGate):
     """Windows of a rate begin at multiples of their length."""
 
     gate = _FixedWindows
+
+
+@fault("STEP-14")
+class FillsLargerSteps(WithOtherSettings):
+    """Where decodes have an objective, prompts still get twice the budget that was derived from it."""
+
+    def otherwise(self, settings: Settings) -> Settings:
+        if not settings.door.inter_token_ns:
+            return settings
+        return evolve(settings, token_budget=2 * settings.token_budget, door=OPEN)

@@ -92,6 +92,7 @@ edge("STEP-9", "STEP-8", "a decode that is left out is a running request with it
 edge("STEP-10", "STEP-9", "where prefill runs alone every decode is left out")
 edge("STEP-8", "STEP-10", "where every decode is left out prefill runs alone")
 edge("STEP-9", "STEP-10", "where every decode is left out prefill runs alone")
+edge("STEP-14", "STEP-1", "a step that is too large for its time exceeds the budget that was derived from it")
 edge("STEP-15", "STEP-12", "prompts that should not be there take what one prompt must leave")
 edge("PRE-4", "LANE-3", "who is evicted for an admission may be evicted for a lane that comes back")
 edge("PRE-7", "LIVE-3", "a victim at the back of the queue is overtaken by whoever came after it")

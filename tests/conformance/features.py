@@ -123,6 +123,7 @@ def with_door(dice: Random, settings: Settings, *, always: bool = False) -> Sett
         drawn |= {"rate_requests": dice.choice((1, 2, 3))} if dice.random() < 0.6 else {"rate_tokens": 24}
     if dice.random() < 0.7:
         drawn |= {"step_ns": STEP_NS, "token_ns": 1}
+        drawn |= _sometimes(dice, 30, "inter_token_ns", longest_ns, 2 * longest_ns)
         drawn |= _sometimes(dice, 50, "first_token_ns", *(longest_ns * n for n in (1, 2, 4)))
     drawn |= _sometimes(dice, 60, "queue_age_ns", *(longest_ns * n for n in (1, 1, 2, 4)))
     lanes = tuple(evolve(lane, queue_requests=1) if dice.random() < 0.3 else lane for lane in settings.lanes)

@@ -164,6 +164,10 @@ INSTEAD: Mapping[tuple[str, str], str] = {
         "one prompt gets at most so many tokens of a step while another waits for prefill",
     ): "{request} gets {most} tokens of this step, and the rest is for those who wait for prefill",
     (
+        "STEP-14",
+        "no step takes longer than the inter-token objective by the time model",
+    ): "the step ends at fewer than {tokens} tokens: with them it may take {takes} ns, and the objective is {most}",
+    (
         "STEP-15",
         "so many prompts at most are in prefill at once",
     ): "of {prompts} the last to come waits until a prefill has ended: at most {most} are in prefill at once",

@@ -557,6 +557,11 @@ def whoever_is_next_waits_for_one_limit_after_the_other() -> _Built:
     return ("OBS-1", "OBS-2"), settings, ops
 
 
+def a_stream_has_an_objective() -> _Built:
+    settings = evolve(FEW_SEATS, seats=3, door=Door(step_ns=10, token_ns=2, inter_token_ns=18))
+    return ("STEP-14",), settings, (submit("stream", 1, 6), *rounds(2), submit("long", 12, 2), *rounds(8))
+
+
 _BUILDERS = (
     one_request_from_door_to_end,
     prompt_in_chunks,
@@ -627,4 +632,5 @@ _BUILDERS = (
     a_rate_is_exceeded_across_an_edge,
     a_key_comes_again,
     whoever_is_next_waits_for_one_limit_after_the_other,
+    a_stream_has_an_objective,
 )

@@ -18,6 +18,7 @@ from schedspec.spec.vocabulary import (
     Request,
     Settings,
     SubjectFactory,
+    budget_within,
 )
 
 PLAIN = Settings(blocks=64, block_size=1, seats=1, token_budget=4, reserve="declared")
@@ -230,6 +231,18 @@ def test_all_faults_of_a_door_are_told_at_once() -> None:
     ):
         assert says in told
     assert "\n" not in told
+
+
+def test_a_budget_follows_from_the_objective_of_streams() -> None:
+    assert budget_within(18, step_ns=10, token_ns=2) == 4
+    objective = {"step_ns": 10, "token_ns": 2, "inter_token_ns": 18}
+    assert evolve(PLAIN, door=Door(**objective)).token_budget == 4
+    with pytest.raises(ValueError, match="a step of token_budget 5 may take 20: write token_budget=4"):
+        evolve(PLAIN, token_budget=5, door=Door(**objective))
+    with pytest.raises(ValueError, match="inter_token_ns is 11, but must be at least 12, what a token alone takes"):
+        budget_within(11, step_ns=10, token_ns=2)
+    with pytest.raises(ValueError, match="token_ns is 0, but must be at least 1"):
+        budget_within(11, step_ns=10, token_ns=0)
 
 
 def test_a_deadline_within_a_step_could_never_be_kept() -> None:
