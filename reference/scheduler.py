@@ -68,8 +68,16 @@ class Scheduler(Deciding):
         return self.state.deltas
 
     def notify(self, event: Mapping[str, Any], now_ns: int) -> Sequence[Delta]:
+        """News of the world; those that nobody knows change nothing."""
         self.begin_call(now_ns)
+        job = self.state.jobs.get(event.get("request", ""))
+        if job is not None and event.get("type") == "disconnected" and self.state.settings.cancel_on_disconnect:
+            self.disconnect(job)
         return self.state.deltas
+
+    def disconnect(self, job: Job) -> None:
+        if not job.request.survives_disconnect:
+            self.end(job, ("cancelled", job.id))
 
     def step(self, now_ns: int) -> Plan:
         self.begin_call(now_ns)
@@ -384,6 +392,8 @@ def claims_of(settings: Settings) -> frozenset[str]:
         claims.add("overlap")
     if settings.log_waits:
         claims.add("wait_log")
+    if settings.cancel_on_disconnect:
+        claims.add("disconnects")
     return frozenset(claims | claims_of_sharing(settings) | claims_of_door(settings))
 
 

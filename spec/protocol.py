@@ -604,6 +604,7 @@ _REQUEST: Mapping[str, Check] = {
     "dependencies": _texts,
     "predicted_output_tokens": _optional(_any_integer),
     "adapter": _optional(_text),
+    "survives_disconnect": _flag,
 }
 
 

@@ -215,6 +215,7 @@ CLAIMS: Mapping[str, str] = {
     "client_limits": "client_requests, client_tokens and committed_tokens hold",
     "rates": "rate_requests and rate_tokens hold in every window of rate_window_ns",
     "inter_token": "no step takes longer than inter_token_ns by the declared time model",
+    "disconnects": "whose client is gone is cancelled at once, unless it declared to survive",
     "wait_log": "why a request waits is logged when it changes (a delta waits)",
     "one_generation": "an idempotency key names one generation while it lives, and retain_ns after it finished",
 }
@@ -243,7 +244,8 @@ NEEDED_CONSTANTS: Mapping[str, str] = {
 class Request:
     """One generation.  `priority`: smaller is served first.  `prompt_ids`: token ids, at least one.  `lane`: the lane
     that it asks for, if there is one of that name.  `predicted_output_tokens`: what somebody expects, right or wrong.
-    `adapter`: weights that have to be loaded while it runs."""
+    `adapter`: weights that have to be loaded while it runs.  `survives_disconnect`: its result is wanted though its
+    client is gone."""
 
     id: str
     prompt_ids: tuple[int, ...] = field(converter=_integers)
@@ -256,6 +258,7 @@ class Request:
     dependencies: tuple[str, ...] = field(default=(), converter=_texts)
     predicted_output_tokens: int | None = None
     adapter: str | None = None
+    survives_disconnect: bool = False
 
     @property
     def prompt_tokens(self) -> int:

@@ -276,7 +276,7 @@ class AdmittedIsMet(TraceRule):
     token within first_token_ns.
 
     Why: work that will miss its objective is better refused than served late: what it takes is missing to those who
-    could be in time (Mooncake, https://arxiv.org/abs/2407.00079, section 7).
+    could be in time (early rejection of Mooncake, FAST 2025, https://arxiv.org/abs/2407.00079).
     """
 
     def __init__(self) -> None:

@@ -12,6 +12,7 @@ from attrs import Factory, define, evolve
 from schedspec.spec.catalogue import registry
 from schedspec.spec.monitor import Monitor
 from schedspec.spec.protocol import ProtocolError
+from schedspec.spec.rules.departures import DISCONNECTED
 from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import Header, Message, Outcome, Plan, Request, Settings, Subject, SubjectFactory
 
@@ -174,6 +175,9 @@ class Driver:
             yield self._submit(evolve(self.refused, id=f"{self.refused.id}+"), None)
         elif op.kind == "cancel":
             yield Message("cancel", now, op.id, subject.cancel(op.id, now))
+        elif op.kind == "leave":
+            event = {"type": DISCONNECTED, "request": op.id}
+            yield Message("notify", now, event, subject.notify(event, now))
         elif op.kind == "step":
             plan = self.last_plan = subject.step(now)
             yield Message("step", now, None, plan)

@@ -12,7 +12,7 @@ from attrs import evolve
 
 from schedspec.spec.vocabulary import OF_CLASSES, OF_CLIENTS, OF_QUANTA, OF_SERVICE, Door, Lane, Policy, Settings
 
-from .script import RETRY, Op, with_setting
+from .script import RETRY, Op, leave, with_setting
 
 POLICIES: tuple[Policy, ...] = ("srpt", "mlfq", "lpm", "drr", "dlpm", "lanes")
 WEIGHTS = (
@@ -110,6 +110,8 @@ def with_door(dice: Random, settings: Settings, *, always: bool = False) -> Sett
     """Now and then there are limits at the door; in half of such worlds waits can be predicted."""
     if dice.random() < 0.1:
         settings = evolve(settings, log_waits=True)
+    if dice.random() < 0.1:
+        settings = evolve(settings, cancel_on_disconnect=True)
     if not always and dice.random() < 0.88:
         return settings
     if dice.random() < 0.5:
@@ -140,8 +142,13 @@ def _predictable(settings: Settings) -> Settings:
 
 
 def at_the_door(dice: Random, op: Op, settings: Settings) -> Sequence[Op]:
-    """A submission may have a key; after a result somebody who was refused may come again, or time may pass."""
+    """Who would be cancelled may leave instead; a submission may have a key, or declare to survive that; after a result
+    somebody who was refused may come again, or time may pass."""
     door = settings.door
+    if settings.cancel_on_disconnect and op.kind == "cancel":
+        return (leave(op.id),)
+    if op.request is not None and settings.cancel_on_disconnect and dice.random() < 0.3:
+        op = evolve(op, request=evolve(op.request, survives_disconnect=True))
     if op.request is not None and door.retain_ns and dice.random() < 0.6:
         return (evolve(op, request=evolve(op.request, idempotency_key=dice.choice(("k", "m")))),)
     if op.kind == "complete" and door != Door() and dice.random() < 0.4:

@@ -186,6 +186,8 @@ INSTEAD: Mapping[tuple[str, str], str] = {
     ("LIFE-5", "e.phase = finished ⇒ request ∈ stopping"): "{request} goes on: it has not got its last token",
     ("LIFE-6", "phase[request] ≥ refused"): "{request} has ended when cancel returns; it is {phase[request]}",
     ("LIFE-6", "phase[request] ≥ refused ⇒ request ∈ late"): "{request} has ended, and gets no more tokens",
+    ("LIFE-10", "whose client is gone has ended"): "{request} is cancelled: nobody reads what it brings",
+    ("LIFE-10", "who declared to survive a disconnect goes on"): "{request} goes on: it declared to survive that",
     ("LIFE-7", "request ∈ late ⇒ request ∈ owed ∨ request ∈ spare"): "nobody waits for this token: it is dropped",
     ("LIFE-7", "request ∈ late ⇒ e.phase ≠ finished"): "the result is stale: it ends nobody",
     ("LIFE-7", "repeated ⇒ deltas = 0"): "the result came before, so the answer is empty",

@@ -123,7 +123,7 @@ def machine_for(
         @rule(which=st.integers(0, 5))
         def cancels(self, which: int) -> None:
             if which < self.submitted:
-                self.driver.do(cancel(f"r{self.submitted - which}"))
+                self.do_at_the_door(cancel(f"r{self.submitted - which}"))
 
         @rule()
         def steps(self) -> None:

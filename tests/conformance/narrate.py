@@ -8,6 +8,7 @@ from typing import Any
 from attrs import Factory, asdict, define, fields, fields_dict, frozen
 
 from schedspec.spec.queueing import PRIORITY_WEIGHT
+from schedspec.spec.rules.departures import DISCONNECTED
 from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import (
     OBJECTS,
@@ -91,6 +92,8 @@ class Teller:
             self.completed.add(message.given.step)
             call = f"{again}complete step {message.given.step}{self.outcome(message.given)}"
             return call, self.deltas(message.answer)
+        if message.given.get("type") == DISCONNECTED:
+            return f"the client of {message.given.get('request')} is gone", self.deltas(message.answer)
         return f"notify {message.given}", self.deltas(message.answer)
 
     def request(self, request: Request) -> str:
@@ -198,6 +201,10 @@ def _of_request(request: Request) -> Iterator[str]:
         yield f"{request.predicted_output_tokens:,} predicted"
     if request.adapter is not None:
         yield f"adapter {request.adapter}"
+    if request.idempotency_key is not None:
+        yield f"key {request.idempotency_key}"
+    if request.survives_disconnect:
+        yield "survives a disconnect"
 
 
 def _common(one: Request, other: Request) -> int:

@@ -252,8 +252,8 @@ def _fitting(begin: str, items: Sequence[str], brackets: str, indent: int) -> st
 def _op(op: Op) -> str:
     if op.kind in ("step", "complete", "retry"):
         return op.kind.upper()
-    if op.kind == "cancel":
-        return f"cancel({as_code(op.id)})"
+    if op.kind in ("cancel", "leave"):
+        return f"{op.kind}({as_code(op.id)})"
     if op.kind == "repeat":
         return f'Op("repeat", back={op.back})'
     if op.kind == "tick":

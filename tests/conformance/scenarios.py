@@ -6,7 +6,7 @@ from attrs import evolve, frozen
 
 from schedspec.spec.vocabulary import Door, Lane, Settings
 
-from .script import COMPLETE, RETRY, STEP, Op, Script, cancel, rounds, submit
+from .script import COMPLETE, RETRY, STEP, Op, Script, cancel, leave, rounds, submit
 
 
 @frozen
@@ -562,6 +562,14 @@ def a_stream_has_an_objective() -> _Built:
     return ("STEP-14",), settings, (submit("stream", 1, 6), *rounds(2), submit("long", 12, 2), *rounds(8))
 
 
+def clients_leave_at_every_moment() -> _Built:
+    settings = Settings(blocks=12, block_size=2, seats=2, token_budget=4, cancel_on_disconnect=True)
+    ops = (submit("waiting", 4, 2), leave("waiting"), submit("chunk", 9, 2), *rounds(1), leave("chunk"))
+    ops = (*ops, submit("flying", 2, 4), STEP, leave("flying"), COMPLETE, submit("stream", 2, 4), *rounds(2))
+    survivor = submit("survivor", 2, 3, survives_disconnect=True)
+    return ("LIFE-10",), settings, (*ops, leave("stream"), survivor, leave("survivor"), *rounds(4), leave("survivor"))
+
+
 _BUILDERS = (
     one_request_from_door_to_end,
     prompt_in_chunks,
@@ -633,4 +641,5 @@ _BUILDERS = (
     a_key_comes_again,
     whoever_is_next_waits_for_one_limit_after_the_other,
     a_stream_has_an_objective,
+    clients_leave_at_every_moment,
 )

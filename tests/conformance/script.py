@@ -14,14 +14,14 @@ from schedspec.spec.protocol import read_request, read_setting_value, read_setti
 from schedspec.spec.vocabulary import NS_PER_S, WEIGHTS, Request, Settings, strays
 from schedspec.spec.vocabulary import to_json as as_plain
 
-OpKind = Literal["submit", "cancel", "step", "complete", "repeat", "tick", "retry"]
+OpKind = Literal["submit", "cancel", "step", "complete", "repeat", "tick", "retry", "leave"]
 
 
 @frozen
 class Op:
     """`submit` has a request and after how many tokens the model stops it; `cancel` an id; `complete` brings the
     oldest result, `repeat` the one that came `back` results ago once more; `tick` lets time pass; `retry` submits who
-    was refused last once more, when it was told to come."""
+    was refused last once more, when it was told to come; `leave` tells that the client of an `id` is gone."""
 
     kind: OpKind
     request: Request | None = None
@@ -138,6 +138,10 @@ def cancel(id: str) -> Op:
     return Op("cancel", id=id)
 
 
+def leave(id: str) -> Op:
+    return Op("leave", id=id)
+
+
 def rounds(count: int) -> tuple[Op, ...]:
     return ROUND * count
 
@@ -149,7 +153,7 @@ def to_json(script: Script) -> dict[str, Any]:
         if op.request is not None:
             plain["request"] = asdict(op.request)
             plain["stop_after"] = op.stop_after
-        if op.kind == "cancel":
+        if op.kind in ("cancel", "leave"):
             plain["id"] = op.id
         if op.kind == "repeat":
             plain["back"] = op.back

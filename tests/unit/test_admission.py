@@ -248,3 +248,23 @@ def test_a_budget_follows_from_the_objective_of_streams() -> None:
 def test_a_deadline_within_a_step_could_never_be_kept() -> None:
     with pytest.raises(ValueError, match="what is under way may take 14: who comes at its beginning could never"):
         evolve(PLAIN, door=Door(queue_age_ns=13, **DELAYED))
+
+
+# --- clients that go away ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("survives", "deltas"), [(False, ["gave", "cancelled"]), (True, [])])
+def test_whose_client_is_gone_is_cancelled_unless_it_survives(survives: bool, deltas: list[str]) -> None:
+    subject = make(evolve(PLAIN, cancel_on_disconnect=True), 0)
+    subject.submit(request("a", survives_disconnect=survives), 0)
+    subject.step(0)
+    event = {"type": "disconnected", "request": "a"}
+    assert [delta[0] for delta in subject.notify(event, 0)] == deltas
+    assert subject.notify({"type": "disconnected", "request": "nobody"}, 0) == []
+    assert subject.notify({"type": "disconnected"}, 0) == []
+
+
+def test_who_does_not_look_at_connections_goes_on() -> None:
+    subject = make(PLAIN, 0)
+    subject.submit(request("a"), 0)
+    assert subject.notify({"type": "disconnected", "request": "a"}, 0) == []
