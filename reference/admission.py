@@ -63,6 +63,11 @@ def declared(request: Request) -> int:
     return request.prompt_tokens + request.max_output_tokens
 
 
+def just_after(when_ns: int) -> int:
+    """At that very moment the call that changes it may be still to come."""
+    return when_ns + 1
+
+
 @define(eq=False)
 class Window:
     """Whom of a client the door has accepted lately: when, and with how many tokens."""
@@ -139,14 +144,15 @@ class Gate:
         forecast = self.forecast(running, now_ns) if self.door.has_time_model else None
         yield from self.limits_of_clients(request, forecast)
         yield from self.limits_of_rates(request, now_ns)
-        yield from self.limits_of_queues(request, None if forecast is None else forecast.wait_ns(request))
+        admitted_ns = None if forecast is None else just_after(forecast.wait_ns(request))
+        yield from self.limits_of_queues(request, admitted_ns)
         if forecast is not None:
             yield from self.limits_of_time(request, forecast)
 
     def limits_of_clients(self, request: Request, forecast: Forecast | None) -> Iterator[Limit]:
         """They hold again at the latest when everybody who is in now has ended."""
         own, tokens, door = self.clients.get(request.client, Use()), declared(request), self.door
-        drained_ns = None if forecast is None else forecast.drained_ns()
+        drained_ns = None if forecast is None else just_after(forecast.drained_ns())
         yield Limit("client_requests", door.client_requests, own.requests + 1, 1, drained_ns)
         yield Limit("client_tokens", door.client_tokens, own.tokens + tokens, tokens, drained_ns)
         yield Limit("committed_tokens", door.committed_tokens, self.committed.tokens + tokens, tokens, drained_ns)
@@ -162,16 +168,16 @@ class Gate:
         until = window.until_smaller(max(0, door.rate_tokens - tokens), now_ns) if door.rate_tokens else 0
         yield Limit("rate_tokens", door.rate_tokens, window.tokens + tokens, tokens, until)
 
-    def limits_of_queues(self, request: Request, wait_ns: int | None) -> Iterator[Limit]:
-        """By the time when it would be admitted itself, everybody who waits now has been."""
+    def limits_of_queues(self, request: Request, admitted_ns: int | None) -> Iterator[Limit]:
+        """Once it would have been admitted itself, everybody who waits now has been."""
         tokens, door = declared(request), self.door
-        yield Limit("queue_requests", door.queue_requests, self.queued.requests + 1, 1, wait_ns)
-        yield Limit("queue_tokens", door.queue_tokens, self.queued.tokens + tokens, tokens, wait_ns)
+        yield Limit("queue_requests", door.queue_requests, self.queued.requests + 1, 1, admitted_ns)
+        yield Limit("queue_tokens", door.queue_tokens, self.queued.tokens + tokens, tokens, admitted_ns)
         lane = self.lane(request)
         if lane is not None:
             own = self.lanes.get(lane.name, Use())
-            yield Limit("lane_requests", lane.queue_requests, own.requests + 1, 1, wait_ns)
-            yield Limit("lane_tokens", lane.queue_tokens, own.tokens + tokens, tokens, wait_ns)
+            yield Limit("lane_requests", lane.queue_requests, own.requests + 1, 1, admitted_ns)
+            yield Limit("lane_tokens", lane.queue_tokens, own.tokens + tokens, tokens, admitted_ns)
 
     def limits_of_time(self, request: Request, forecast: Forecast) -> Iterator[Limit]:
         """What is predicted falls by as much as the clock goes on, until it is low enough, or until nobody waits any
@@ -189,7 +195,7 @@ class Gate:
         )
         for reason, most, value_ns, alone_ns, calm_ns in rows:
             lasts = calm_ns <= most
-            after_ns = max(0, value_ns - most) if lasts else forecast.drained_ns()
+            after_ns = max(0, value_ns - most) if lasts else just_after(forecast.drained_ns())
             yield Limit(reason, most, value_ns, alone_ns, after_ns, lasts)
 
     def lane(self, request: Request) -> Lane | None:

@@ -27,9 +27,9 @@ class WithGate(Scheduler):
 
 @define(eq=False)
 class _Bypassed(Gate):
-    def limits_of_queues(self, request: Request, wait_ns: int | None) -> Iterator[Limit]:
+    def limits_of_queues(self, request: Request, admitted_ns: int | None) -> Iterator[Limit]:
         if request.client not in self.clients:
-            yield from super().limits_of_queues(request, wait_ns)
+            yield from super().limits_of_queues(request, admitted_ns)
 
 
 @fault("ADMIT-3")

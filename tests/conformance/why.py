@@ -221,7 +221,8 @@ def _refused(message: Message) -> Story | None:
     if receipt.verdict == "accepted":
         return None
     limit = "" if receipt.limit is None else f": {receipt.value} against {receipt.limit}"
-    says = f"{receipt.verdict} at the door" + (f", {receipt.reason}{limit}" if receipt.reason else "")
+    again = "" if receipt.retry_after_ns is None else f"; told to come again in {_s(receipt.retry_after_ns)}"
+    says = f"{receipt.verdict} at the door" + (f", {receipt.reason}{limit}" if receipt.reason else "") + again
     story = Story(message.given, came_ns=message.now_ns, ended_ns=message.now_ns)
     story.events.append(Event(message.now_ns, 0, receipt.verdict, says))
     return story

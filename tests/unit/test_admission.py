@@ -268,3 +268,13 @@ def test_who_does_not_look_at_connections_goes_on() -> None:
     subject = make(PLAIN, 0)
     subject.submit(request("a"), 0)
     assert subject.notify({"type": "disconnected", "request": "a"}, 0) == []
+
+
+def test_who_is_refused_for_a_full_queue_comes_after_the_step_that_empties_it() -> None:
+    """Found by a search under this very door: nobody had a step yet, and "come again in 0 ns" was no help."""
+    subject = make(evolve(PLAIN, seats=4, door=Door(queue_requests=2, queue_age_ns=1_000, **DELAYED)), 0)
+    receipts = [subject.submit(request(name, prompt=1, output=1), 0) for name in "abc"]
+    assert [receipt.verdict for receipt in receipts] == ["accepted", "accepted", "refused"]
+    assert receipts[2].retry_after_ns == 1
+    subject.step(0)
+    assert subject.submit(request("d"), 1).verdict == "accepted"
