@@ -54,6 +54,8 @@ def refuse(settings: Settings) -> None:
         name = "policy"
     elif settings.reserve not in RESERVES:
         name = "reserve"
+    elif any(lane.has_queue_limits for lane in settings.lanes):
+        name = "lanes"
     elif settings.blocks * settings.block_size >= LARGEST:
         name = "block_size"  # positions would not fit into the arrays
     if name is not None:

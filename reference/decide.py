@@ -10,6 +10,7 @@ from .caps import declared_tokens, is_within, prefilling
 from .classes import CLASSES, has_classes
 from .job import Job
 from .peak import Course, peak_blocks
+from .reasons import held_back, reason_of
 from .selection import OneQueue
 from .selection.one_queue import by_priority
 from .state import Admission, Decision, State
@@ -41,6 +42,10 @@ class Room:
     prefilling: int = field(init=False, default=Factory(lambda self: prefilling(self.staying), takes_self=True))
 
     @property
+    def anything_runs(self) -> bool:
+        return bool(self.staying or self.entering)
+
+    @property
     def is_left(self) -> bool:
         return self.seats > 0 and self.budget > 0 and self.blocks > 0
 
@@ -61,6 +66,7 @@ class Deciding:
                 break
             victims.append(self.next_victim(remaining))
             remaining.remove(victims[-1])
+        self.state.waits = {}
         requester = next((job for job, tokens in growth if self.new_blocks(job, tokens)), None)
         decision = Decision(victims, requester, growth, budget_left)
         if not victims:
@@ -145,8 +151,33 @@ class Deciding:
             if state.settings.at_blocked_head == "break" or not room.is_left:
                 break
         for job in blocked + aside:
+            self.note_wait(job, room)
             state.queue.put_back(job)
+        self.note_next(room, is_known=bool(blocked))
         return admissions
+
+    # --- why somebody waits ------------------------------------------------------------------------------
+
+    def note_wait(self, job: Job, room: Room) -> None:
+        if self.state.settings.log_waits:
+            self.state.waits[job] = reason_of(self, job, room)
+
+    def note_after(self, decision: Decision) -> None:
+        """Where somebody lost its place nobody else is admitted, the victims neither."""
+        victims = decision.victims + [job for admission in decision.admissions for job in admission.victims]
+        if victims:
+            self.note_next(Room(0, 0, 0, set(), victims=victims))
+
+    def note_next(self, room: Room, *, is_known: bool = False) -> None:
+        """Of whoever is next, and of those who are held back."""
+        queue = self.state.queue
+        if not self.state.settings.log_waits:
+            return
+        if not is_known and (job := queue.pop()) is not None:
+            self.note_wait(job, room)
+            queue.put_back(job)
+        for held in held_back(queue):
+            self.note_wait(held, room)
 
     def fit(self, job: Job, room: Room, *, anything_runs: bool) -> Admission | None:
         """The admission of a job if it fits; test and charge are this one place."""

@@ -7,6 +7,8 @@ who run, CHARGE positions and write the plan down.
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
+from attrs import asdict, evolve
+
 from ..spec.vocabulary import (
     Capabilities,
     Delta,
@@ -19,6 +21,7 @@ from ..spec.vocabulary import (
     Settings,
     blocks_alone,
 )
+from .admission import claims_of_door
 from .canonical import Names, canonical, plainly
 from .classes import has_classes
 from .decide import Deciding
@@ -53,42 +56,47 @@ class Scheduler(Deciding):
 
     def submit(self, request: Request, now_ns: int) -> Receipt:
         """The door: a duplicate, a refusal with the limit that is broken, or a place in the queue."""
-        state = self.state
-        if request.id in state.seen:
-            return Receipt(verdict="duplicate", of=request.id)
-        state.seen.add(request.id)
-        refusal = self.refusal(request)
-        if refusal is not None:
-            reason, limit, value = refusal
-            return Receipt(verdict="refused", reason=reason, limit=limit, value=value)
-        state.arrivals += 1
-        job = state.jobs[request.id] = Job.of(request, state.arrivals)
-        state.queue.push(job)
-        return Receipt(verdict="accepted")
+        self.begin_call(now_ns)
+        receipt = self.answer(request)
+        return evolve(receipt, deltas=self.state.deltas) if self.state.deltas else receipt
 
     def cancel(self, request_id: str, now_ns: int) -> Sequence[Delta]:
-        self.state.deltas = []
+        self.begin_call(now_ns)
         job = self.state.jobs.get(request_id)
         if job is not None:
             self.end(job, ("cancelled", job.id))
         return self.state.deltas
 
     def notify(self, event: Mapping[str, Any], now_ns: int) -> Sequence[Delta]:
-        return []
+        """News of the world; those that nobody knows change nothing."""
+        self.begin_call(now_ns)
+        job = self.state.jobs.get(event.get("request", ""))
+        if job is not None and event.get("type") == "disconnected" and self.state.settings.cancel_on_disconnect:
+            self.disconnect(job)
+        return self.state.deltas
+
+    def disconnect(self, job: Job) -> None:
+        if not job.request.survives_disconnect:
+            self.end(job, ("cancelled", job.id))
 
     def step(self, now_ns: int) -> Plan:
-        self.state.deltas = []
+        self.begin_call(now_ns)
         self.state.step += 1
         decision = self.decide()
         self.release(decision)
         self.allocate(decision)
+        self.log_waits(decision)
         return self.charge(decision)
 
     def complete(self, outcome: Outcome, now_ns: int) -> Sequence[Delta]:
         """Results of a step count for the entries that still stand; a step that is not in flight changes nothing."""
         state = self.state
-        state.deltas = []
-        entries = state.in_flight.pop(outcome.step, [])
+        if outcome.step not in state.in_flight:
+            return []
+        self.begin_call(now_ns)
+        entries = state.in_flight.pop(outcome.step)
+        if state.gate is not None:
+            state.gate.completes(outcome.step, now_ns)
         tokens = dict(zip(outcome.request, outcome.token, strict=True))
         stops = {request for request, stop in zip(outcome.request, outcome.stop, strict=True) if stop}
         delivered = [entry.job for entry in entries if self.settle(entry, tokens)]
@@ -143,6 +151,41 @@ class Scheduler(Deciding):
 
     # --- the door ----------------------------------------------------------------------------------------
 
+    def begin_call(self, now_ns: int) -> None:
+        """Every call first sees who has waited too long."""
+        self.state.now_ns = now_ns
+        self.state.deltas = []
+        self.expire()
+
+    def expire(self) -> None:
+        if self.state.gate is not None:
+            for job in self.state.gate.overdue(self.state.now_ns):
+                self.end(job, ("expired", job.id))
+
+    def answer(self, request: Request) -> Receipt:
+        state, gate = self.state, self.state.gate
+        if request.id in state.seen:
+            return Receipt(verdict="duplicate", of=request.id)
+        if gate is not None and (other := gate.generation_of(request, state.now_ns)) is not None:
+            return Receipt(verdict="duplicate", of=other)
+        state.seen.add(request.id)
+        refusal = self.refusal(request)
+        if refusal is not None:
+            reason, limit, value = refusal
+            return Receipt(verdict="refused", reason=reason, limit=limit, value=value)
+        if gate is not None and (full := gate.refusal(request, iter(state.running.values()), state.now_ns)) is not None:
+            return Receipt(verdict="refused", **asdict(full))
+        self.accept(request)
+        return Receipt(verdict="accepted")
+
+    def accept(self, request: Request) -> None:
+        state = self.state
+        state.arrivals += 1
+        job = state.jobs[request.id] = Job.of(request, state.arrivals)
+        state.queue.push(job)
+        if state.gate is not None:
+            state.gate.accepts(job, state.now_ns)
+
     def refusal(self, request: Request) -> tuple[str, int, int] | None:
         """The first limit that the request breaks: reason, limit, value."""
         s = self.state.settings
@@ -176,6 +219,15 @@ class Scheduler(Deciding):
             self.grow(admission.job, admission.reserved_tokens)
             self.seat(admission.job, admission.start)
 
+    def log_waits(self, decision: Decision) -> None:
+        """What has changed; who was next and is not any more waits for the order, like all others."""
+        self.note_after(decision)
+        state = self.state
+        before = {job: limit for job, limit in state.logged.items() if job.state == WAITING}
+        now = dict.fromkeys(before, "order") | state.waits
+        state.deltas += [("waits", job.id, limit) for job, limit in now.items() if before.get(job, "order") != limit]
+        state.logged = {job: limit for job, limit in now.items() if limit != "order"}
+
     def charge(self, decision: Decision) -> Plan:
         return self.plan(decision.growth + [(admission.job, admission.tokens) for admission in decision.admissions])
 
@@ -184,6 +236,8 @@ class Scheduler(Deciding):
         entries = [self.issue(job, tokens) for job, tokens in runs]
         if entries:
             state.in_flight[state.step] = entries
+            if state.gate is not None:
+                state.gate.plans(state.step, sum(entry.tokens for entry in entries), state.now_ns)
         return Plan(
             step=state.step,
             request=[entry.job.id for entry in entries],
@@ -197,6 +251,8 @@ class Scheduler(Deciding):
 
     def seat(self, job: Job, cached_tokens: int) -> None:
         state = self.state
+        if state.gate is not None:
+            state.gate.leaves_queue(job)
         state.admissions += 1
         job.admission = state.admissions
         job.state = RUNNING
@@ -207,6 +263,7 @@ class Scheduler(Deciding):
         if self.record:
             state.deltas.append(("resumed" if job.was_preempted else "admitted", job.id, cached_tokens))
         job.was_preempted = False
+        state.logged.pop(job, None)
 
     def issue(self, job: Job, tokens: int) -> Entry:
         """Positions are scheduled; the last known one is followed by a placeholder for the token to come."""
@@ -245,14 +302,19 @@ class Scheduler(Deciding):
         job.known -= job.in_flight
         job.issued = job.computed = job.in_flight = 0
         job.was_preempted = True
+        self.state.logged.pop(job, None)
         self.state.queue.released(job)
         self.state.queue.push(job)
+        if self.state.gate is not None:
+            self.state.gate.waits(job)
         if self.record:
             self.state.deltas.append(("preempted", job.id, "recompute", requester.id))
 
     def end(self, job: Job, event: Delta) -> None:
         state = self.state
         self.give_all(job)
+        if state.gate is not None:
+            state.gate.ends(job, event[0], state.now_ns)
         waited = job.state == WAITING
         state.adapters.leave(job)
         job.state = ENDED
@@ -328,7 +390,11 @@ def claims_of(settings: Settings) -> frozenset[str]:
         claims.add("adapters")
     if settings.overlap_depth > 1:
         claims.add("overlap")
-    return frozenset(claims | claims_of_sharing(settings))
+    if settings.log_waits:
+        claims.add("wait_log")
+    if settings.cancel_on_disconnect:
+        claims.add("disconnects")
+    return frozenset(claims | claims_of_sharing(settings) | claims_of_door(settings))
 
 
 def _of_victims(settings: Settings) -> set[str]:

@@ -6,6 +6,7 @@ from attrs import Factory, define
 
 from ..spec.vocabulary import Delta, Settings
 from .adapters import Adapters
+from .admission import Gate, new_gate
 from .job import ENDED, Job
 from .pool import Pool
 from .prefixes import Prefixes
@@ -54,6 +55,7 @@ class State:
     prefixes: Prefixes
     adapters: Adapters
     queue: Queue
+    gate: Gate | None
     jobs: dict[str, Job] = Factory(dict)
     running: dict[str, Job] = Factory(dict)
     seen: set[str] = Factory(set)
@@ -62,13 +64,17 @@ class State:
     step: int = 0
     arrivals: int = 0
     admissions: int = 0
+    now_ns: int = 0
+    waits: dict[Job, str] = Factory(dict)
+    logged: dict[Job, str] = Factory(dict)
 
     @classmethod
     def of(cls, settings: Settings, pool: Pool | None = None) -> "State":
         pool = pool or Pool.of(settings.blocks)
         prefixes = Prefixes(settings, pool)
         adapters = Adapters(settings.adapter_slots)
-        return cls(settings, pool, prefixes, adapters, new_queue(settings, prefixes, adapters))
+        queue = new_queue(settings, prefixes, adapters)
+        return cls(settings, pool, prefixes, adapters, queue, new_gate(settings))
 
     def live(self) -> Iterator[Job]:
         return (job for job in self.jobs.values() if job.state != ENDED)

@@ -61,7 +61,16 @@ NEED_A_LEDGER = ("vtc", "fair_share", "drr", "dlpm", "lcf", "round_robin", "comm
 
 _HOOKS = [name for name in vars(TraceRule) if name.startswith("on_")]
 _ENDS = {"finished": FINISHED, "failed": FAILED, "cancelled": CANCELLED, "expired": EXPIRED}
-_CANONICAL = {"delivered": 0, "indexed": 1, "preempted": 2, "unindexed": 3, "took": 4, "shared": 4, "admitted": 5}
+_CANONICAL = {
+    "delivered": 0,
+    "indexed": 1,
+    "preempted": 2,
+    "unindexed": 3,
+    "took": 4,
+    "shared": 4,
+    "admitted": 5,
+    "waits": 6,
+}
 
 
 @define(eq=False)
@@ -180,7 +189,9 @@ class Monitor:
                 "time may stand still, not return",
             )
         self.now_ns = message.now_ns
+        self._tell("on_call", message)
         _FEEDS[message.kind](self, message)
+        self._tell("on_answered", message)
         self.violations += self._found
         del self.violations[:-MOST_VIOLATIONS]
         return self._found
@@ -275,13 +286,13 @@ class Monitor:
     def _submit(self, message: Message) -> None:
         request: Request = message.given
         receipt: Receipt = message.answer
+        self._apply("submit", receipt.deltas)
         if receipt.verdict == "accepted":
             self._accept(request)
         elif receipt.verdict == "refused":
             self._refuse(request, receipt)
         elif receipt.verdict == "duplicate" and receipt.of not in self.tracks:
             raise ProtocolError("submit", "receipt.of", receipt.of, "names a request that was never submitted")
-        self._apply("submit", receipt.deltas)
         self._end_call()
 
     def _accept(self, request: Request) -> None:
@@ -338,8 +349,7 @@ class Monitor:
         self.world.RequestId[track.id].prefix = BlockPrefixes(track, self.settings.block_size)
 
     def _refuse(self, request: Request, receipt: Receipt) -> None:
-        reason = REFUSAL_REASONS.index(receipt.reason) if receipt.reason in REFUSAL_REASONS else -1
-        reason = len(REFUSAL_REASONS) - 1 if reason < 0 else reason
+        reason = REFUSAL_REASONS.index(receipt.reason if receipt.reason in REFUSAL_REASONS else "other")
         prompt, output = request.prompt_tokens, request.max_output_tokens
         alone = blocks_alone(prompt, output, self.settings.block_size)
         limit, value = receipt.limit or 0, receipt.value or 0
@@ -539,6 +549,9 @@ class Monitor:
         if self.keeps_ledger:
             charge = self.ledger.pick(track, delta[2], held_back)
             self._tell("on_charge", track, charge)
+
+    def _waits(self, track: Track, delta: Delta) -> None:
+        self._tell("on_logged", track, delta[2])
 
     def _preempted(self, track: Track, delta: Delta) -> None:
         record = self.world.RequestId[track.id]
@@ -883,6 +896,7 @@ _DELTAS: dict[str, Callable[[Monitor, Track, Delta], None]] = {
     "admitted": Monitor._admitted,
     "resumed": Monitor._admitted,
     "preempted": Monitor._preempted,
+    "waits": Monitor._waits,
     "finished": Monitor._ended,
     "failed": Monitor._ended,
     "cancelled": Monitor._ended,

@@ -26,8 +26,10 @@ from .vocabulary import (
     NEEDED_CONSTANTS,
     PREEMPTIONS,
     REFUSAL_REASONS,
+    WAIT_LIMITS,
     Capabilities,
     Delta,
+    Door,
     Lane,
     Observation,
     Outcome,
@@ -347,7 +349,7 @@ def _hint_record(answer: object) -> str:
 
 _REQUIRED: Mapping[type, tuple[str, ...]] = {
     cls: tuple(name for name, a in fields_dict(cls).items() if a.default is NOTHING)
-    for cls in (Settings, Lane, Capabilities, Request, Receipt, Plan, Outcome, RequestView, Observation)
+    for cls in (Settings, Lane, Door, Capabilities, Request, Receipt, Plan, Outcome, RequestView, Observation)
 }
 
 # --- deltas -------------------------------------------------------------------------------------------------
@@ -361,6 +363,7 @@ _DELTA_FIELDS: Mapping[str, Check] = {
     "cached_tokens": _natural,
     "how": _one_of(*PREEMPTIONS),
     "reason": _text,
+    "limit": _one_of(*WAIT_LIMITS),
 }
 _FINISH_REASON = _one_of(*FINISH_REASONS)
 
@@ -601,6 +604,7 @@ _REQUEST: Mapping[str, Check] = {
     "dependencies": _texts,
     "predicted_output_tokens": _optional(_any_integer),
     "adapter": _optional(_text),
+    "survives_disconnect": _flag,
 }
 
 
@@ -623,6 +627,13 @@ def _lanes(method: str, field: str, value: Any) -> tuple[Lane, ...]:
     return tuple(_record(method, Lane, _LANE, lane, f"{field}[{i}].") for i, lane in enumerate(column))
 
 
+_DOOR: Mapping[str, Check] = dict.fromkeys(fields_dict(Door), _any_integer)
+
+
+def _door(method: str, field: str, value: Any) -> Door:
+    return _record(method, Door, _DOOR, value, f"{field}.")
+
+
 def _prices(method: str, field: str, value: Any) -> dict[str, int]:
     """An object client -> price, or pairs of them."""
     if not isinstance(value, Mapping):
@@ -635,7 +646,7 @@ def _prices(method: str, field: str, value: Any) -> dict[str, int]:
 
 _SETTINGS: Mapping[str, Check] = {
     name: _BY_TYPE.get(type(attribute.default), _text) for name, attribute in fields_dict(Settings).items()
-} | {"prices": _prices, "lanes": _lanes}
+} | {"prices": _prices, "lanes": _lanes, "door": _door}
 
 
 def read_settings(given: Any, method: str = "configure") -> Settings:

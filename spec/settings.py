@@ -10,6 +10,9 @@ from typing import Any, Literal, get_args
 
 from attrs import evolve, field, fields_dict, frozen
 
+from .admission import OPEN, Door, faults_of_door
+from .bounds import is_int, not_among, too_small
+
 Policy = Literal[
     "fcfs",
     "priority",
@@ -67,7 +70,8 @@ class Lane:
     blocks it reserves at most `maximum_percent`, by declared length; whoever is alone in it may have more.  `order`
     within it: of arrival, or fair between clients.  A lane that comes back may be `burst` service behind, no more.
     Who arrives while the lane's unfinished requests declare at most `load_tokens` is admitted within
-    `objective_steps`; 0 is no such promise.
+    `objective_steps`; 0 is no such promise.  At most `queue_requests` of it, of at most `queue_tokens`, wait for their
+    first admission; 0 is no such limit.
     """
 
     name: str
@@ -80,6 +84,8 @@ class Lane:
     burst: int = 0
     objective_steps: int = 0
     load_tokens: int = 0
+    queue_requests: int = 0
+    queue_tokens: int = 0
 
     def admits(self, prompt_tokens: int, output_tokens: int) -> bool:
         """Whether a request of that shape belongs here."""
@@ -88,7 +94,12 @@ class Lane:
     @property
     def promise(self) -> tuple[object, ...]:
         """What tells it from another lane beside its name and whom it takes."""
-        return (self.share_percent, self.maximum_percent, self.order, self.burst, self.objective_steps)
+        objectives = (self.objective_steps, self.queue_requests, self.queue_tokens)
+        return (self.share_percent, self.maximum_percent, self.order, self.burst, *objectives)
+
+    @property
+    def has_queue_limits(self) -> bool:
+        return bool(self.queue_requests or self.queue_tokens)
 
 
 HYBRID = (
@@ -133,6 +144,8 @@ class Settings:
     chunk; with `charge_prediction` so are the predicted outputs, and the charge is corrected later.
 
     A cap of 0 is none.  Resident tokens are counted by declared length; whoever is alone may exceed them.
+    `log_waits`: why a request waits is told when it changes.  `cancel_on_disconnect`: a request whose client is gone is
+    cancelled.
     """
 
     blocks: int = 64
@@ -171,12 +184,15 @@ class Settings:
     resident_tokens: int = 0
     prefilling_requests: int = 0
     lanes: tuple[Lane, ...] = field(default=(), converter=_lanes)
+    door: Door = OPEN
+    log_waits: bool = False
+    cancel_on_disconnect: bool = False
 
     def __attrs_post_init__(self) -> None:
         if self.policy == "lanes" and self.lanes == ():
             object.__setattr__(self, "lanes", HYBRID)
-        faults = [*_too_small(self, _LEAST), *_not_among(self, _ALLOWED), *_of_prices(self), *_of_lanes(self)]
-        faults += _contradictions(self)
+        faults = [*too_small(self, _LEAST), *not_among(self, _ALLOWED), *_of_prices(self), *_of_lanes(self)]
+        faults += [*_contradictions(self), *faults_of_door(self)]
         if faults:
             raise ValueError("settings: " + "; ".join(faults))
         _warn_of_equal_promises(self.lanes)
@@ -229,6 +245,8 @@ _ALLOWED = {
     "chunked_prefill": (False, True),
     "preempt_lower_class": (False, True),
     "charge_prediction": (False, True),
+    "log_waits": (False, True),
+    "cancel_on_disconnect": (False, True),
 }
 _LEAST_OF_A_LANE = {
     "share_percent": 1,
@@ -238,6 +256,8 @@ _LEAST_OF_A_LANE = {
     "burst": 0,
     "objective_steps": 0,
     "load_tokens": 0,
+    "queue_requests": 0,
+    "queue_tokens": 0,
 }
 _ONLY_OF: tuple[tuple[tuple[str, ...], tuple[Policy, ...], str], ...] = (
     (
@@ -252,24 +272,6 @@ _ONLY_OF: tuple[tuple[tuple[str, ...], tuple[Policy, ...], str], ...] = (
 _ALLOWED_OF_A_LANE = {"order": ("fifo", "vtc"), "by_shape": (False, True)}
 
 
-def _is_int(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _too_small(of: object, least: Mapping[str, int], prefix: str = "") -> Iterator[str]:
-    for name, bound in least.items():
-        value = getattr(of, name)
-        if not _is_int(value) or value < bound:
-            yield f"{prefix}{name} is {value!r}, but must be an integer of at least {bound}"
-
-
-def _not_among(of: object, known: Mapping[str, tuple[object, ...]], prefix: str = "") -> Iterator[str]:
-    for name, allowed in known.items():
-        value = getattr(of, name)
-        if not any(type(value) is type(one) and value == one for one in allowed):
-            yield f"{prefix}{name} is {value!r}, but must be one of {', '.join(map(str, allowed))}"
-
-
 def _of_prices(s: Settings) -> Iterator[str]:
     prices: Any = s.prices
     if not isinstance(prices, tuple) or not all(isinstance(pair, tuple) for pair in prices):
@@ -278,7 +280,7 @@ def _of_prices(s: Settings) -> Iterator[str]:
     for client, price in prices:
         if not isinstance(client, str):
             yield f"prices has client {client!r}, but a client is a string"
-        if not _is_int(price) or price < 1:
+        if not is_int(price) or price < 1:
             yield f"the price of client {client!r} is {price!r}, but must be an integer of at least 1"
     yield from _twice("prices", "client", (client for client, _ in prices))
 
@@ -296,7 +298,7 @@ def _of_lanes(s: Settings) -> Iterator[str]:
     for lane in s.lanes:
         yield from _of_lane(lane)
     yield from _twice("lanes", "lane", (lane.name for lane in s.lanes))
-    shares = [lane.share_percent for lane in s.lanes if _is_int(lane.share_percent)]
+    shares = [lane.share_percent for lane in s.lanes if is_int(lane.share_percent)]
     if sum(shares) > 100 and len(shares) > 1:
         yield f"the shares of the lanes are {' + '.join(map(str, shares))} = {sum(shares)} percent, more than there is"
     if s.lanes and not any(_takes_all(lane, s) for lane in s.lanes):
@@ -309,19 +311,19 @@ def _of_lanes(s: Settings) -> Iterator[str]:
 def _takes_all(lane: Lane, s: Settings) -> bool:
     """Also where a limit is none: that is a fault of its own."""
     limits = (lane.max_prompt_tokens, s.max_prompt_tokens), (lane.max_output_tokens, s.max_output_tokens)
-    return bool(lane.by_shape) and not any(_is_int(a) and _is_int(b) and a < b for a, b in limits)
+    return bool(lane.by_shape) and not any(is_int(a) and is_int(b) and a < b for a, b in limits)
 
 
 def _of_lane(lane: Lane) -> Iterator[str]:
     of = f"lane {lane.name!r}: "
     if not isinstance(lane.name, str) or not lane.name:
         yield f"a lane has name {lane.name!r}, but must have one of at least a letter"
-    yield from _too_small(lane, _LEAST_OF_A_LANE, of)
-    yield from _not_among(lane, _ALLOWED_OF_A_LANE, of)
+    yield from too_small(lane, _LEAST_OF_A_LANE, of)
+    yield from not_among(lane, _ALLOWED_OF_A_LANE, of)
     share, maximum = lane.share_percent, lane.maximum_percent
-    if _is_int(share) and share > 100:
+    if is_int(share) and share > 100:
         yield f"{of}share_percent is {share}, but must be at most 100"
-    if _is_int(share) and _is_int(maximum) and share <= 100 and not share <= maximum <= 100:
+    if is_int(share) and is_int(maximum) and share <= 100 and not share <= maximum <= 100:
         yield f"{of}maximum_percent is {maximum}, but must be between its share_percent of {share} and 100"
     if bool(lane.objective_steps) != bool(lane.load_tokens):
         yield (
@@ -369,7 +371,7 @@ def _of_model_reserve(s: Settings) -> Iterator[str]:
 
 
 def _are_right(s: Settings, *names: str) -> bool:
-    return all(_is_int(value := getattr(s, name)) and value >= _LEAST[name] for name in names)
+    return all(is_int(value := getattr(s, name)) and value >= _LEAST[name] for name in names)
 
 
 def _of_another_policy(s: Settings) -> Iterator[str]:

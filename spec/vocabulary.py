@@ -10,6 +10,8 @@ from typing import Any, Literal, Protocol
 
 from attrs import Factory, asdict, field, frozen
 
+from .admission import Door as Door
+from .admission import budget_within as budget_within
 from .settings import HYBRID as HYBRID
 from .settings import NO_LIMIT_TOKENS as NO_LIMIT_TOKENS
 from .settings import OF_CLASSES as OF_CLASSES
@@ -52,6 +54,7 @@ DELTAS: Mapping[str, tuple[str, ...]] = {
     "took": ("request", "blocks"),
     "indexed": ("request", "blocks"),
     "delivered": ("requests", "tokens"),
+    "waits": ("request", "limit"),
 }
 """Delta name -> its fields, in the order in which they stand in the tuple after the name.
 
@@ -59,10 +62,47 @@ DELTAS: Mapping[str, tuple[str, ...]] = {
 the request that the memory is for, or None; `shared` a request joins the holders of blocks that the index names;
 `took` fresh blocks, appended to its table; `admitted` and `resumed` follow the blocks that they needed; `indexed` the
 index now names full blocks of the request by their token prefix; `delivered` columns: output tokens in the order in
-which clients get them.
+which clients get them; `waits` why a request waits, one of `WAIT_LIMITS`, when that changes.
 """
 
-REFUSAL_REASONS = ("kv_blocks", "prompt_tokens", "output_tokens", "model_tokens", "token_budget", "other")
+WAIT_LIMITS = (
+    "victims",
+    "seats",
+    "budget",
+    "results",
+    "client cap",
+    "lane share",
+    "resident tokens",
+    "adapter",
+    "prefill cap",
+    "peak",
+    "blocks",
+    "watermark",
+    "order",
+)
+"""The closed set of reasons to wait, in the order in which they are asked; `spec/waiting.py` explains each."""
+
+REFUSAL_REASONS = (
+    "kv_blocks",
+    "prompt_tokens",
+    "output_tokens",
+    "model_tokens",
+    "token_budget",
+    "other",
+    "client_requests",
+    "client_tokens",
+    "committed_tokens",
+    "rate_requests",
+    "rate_tokens",
+    "queue_requests",
+    "queue_tokens",
+    "lane_requests",
+    "lane_tokens",
+    "queue_age",
+    "first_token",
+)
+PERMANENT_REASONS = REFUSAL_REASONS[:5]
+"""Whoever is refused for one of these will be for ever."""
 
 
 def _integers(values: Iterable[int]) -> tuple[int, ...]:
@@ -172,6 +212,16 @@ CLAIMS: Mapping[str, str] = {
     "prefix_cache": "blocks of equal token prefixes are shared through an index",
     "adapters": "at most adapter_slots adapters are in use at once, and who waits for one holds up nobody else",
     "overlap": "steps are planned before earlier ones have completed",
+    "bounded_queue": "queue_requests and queue_tokens hold, those of the door and those of lanes",
+    "queue_age": "who has waited queue_age_ns for its first admission expires",
+    "retry_after": "who comes again when a refusal said so is accepted, if nobody else came",
+    "promise": "whoever is accepted is admitted within queue_age_ns, and has its first token within first_token_ns",
+    "client_limits": "client_requests, client_tokens and committed_tokens hold",
+    "rates": "rate_requests and rate_tokens hold in every window of rate_window_ns",
+    "inter_token": "no step takes longer than inter_token_ns by the declared time model",
+    "disconnects": "whose client is gone is cancelled at once, unless it declared to survive",
+    "wait_log": "why a request waits is logged when it changes (a delta waits)",
+    "one_generation": "an idempotency key names one generation while it lives, and retain_ns after it finished",
 }
 
 CONSTANTS: Mapping[str, str] = {
@@ -198,7 +248,8 @@ NEEDED_CONSTANTS: Mapping[str, str] = {
 class Request:
     """One generation.  `priority`: smaller is served first.  `prompt_ids`: token ids, at least one.  `lane`: the lane
     that it asks for, if there is one of that name.  `predicted_output_tokens`: what somebody expects, right or wrong.
-    `adapter`: weights that have to be loaded while it runs."""
+    `adapter`: weights that have to be loaded while it runs.  `survives_disconnect`: its result is wanted though its
+    client is gone."""
 
     id: str
     prompt_ids: tuple[int, ...] = field(converter=_integers)
@@ -211,6 +262,7 @@ class Request:
     dependencies: tuple[str, ...] = field(default=(), converter=_texts)
     predicted_output_tokens: int | None = None
     adapter: str | None = None
+    survives_disconnect: bool = False
 
     @property
     def prompt_tokens(self) -> int:

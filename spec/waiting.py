@@ -10,6 +10,7 @@ from attrs import frozen
 
 from .caps import held_by_client, held_by_lane, held_by_peak, held_by_prefill, held_by_tokens, lacks_adapter
 from .rules.base import has_stray, needed_blocks, record
+from .vocabulary import WAIT_LIMITS
 
 if TYPE_CHECKING:
     from .monitor import Monitor, StepView
@@ -31,6 +32,8 @@ LIMITS = {
     "order": "it would have fitted; others were before it",
 }
 """The closed set of reasons, in the order in which they are asked."""
+
+assert tuple(LIMITS) == WAIT_LIMITS
 
 
 @frozen
@@ -65,13 +68,37 @@ def reason_of(m: "Monitor", view: "StepView", track: "Track") -> Reason:
     return Reason("watermark", needed, max(available - kept, 0)) if needed > available - kept else Reason("order")
 
 
+def may_hold(m: "Monitor", view: "StepView", track: "Track", limit: str) -> bool:
+    """Whether a limit may be what keeps a request out: false only if it surely does not."""
+    if limit == "victims":
+        return bool(view.victims)
+    if limit == "seats":
+        return len(m.world.running) >= m.settings.seats
+    if limit == "budget":
+        return view.budget_left < needed_budget(m, track)
+    if limit == "results":
+        return has_stray(m, track)
+    if limit in ("blocks", "watermark"):
+        return bool(view.victims) or not m.shows_tables or _is_short(m, track, limit)
+    return limit == "order" or bool(_caps(m, track)[limit])
+
+
+def _is_short(m: "Monitor", track: "Track", limit: str) -> bool:
+    kept = m.settings.watermark_blocks if limit == "watermark" and m.world.running else 0
+    return needed_blocks(m, track) > len(m.world.free) + len(m.world.evictable) - kept
+
+
 def needed_budget(m: "Monitor", track: "Track") -> int:
     """A prompt that may be split needs a token, another one all that is known of it."""
     return 1 if m.settings.chunked_prefill else int(record(m, track.id).known)
 
 
 def _cap_of(m: "Monitor", track: "Track") -> str | None:
-    held = {
+    return next((limit for limit, holds in _caps(m, track).items() if holds), None)
+
+
+def _caps(m: "Monitor", track: "Track") -> dict[str, bool]:
+    return {
         "client cap": held_by_client(m, track),
         "lane share": held_by_lane(m, track),
         "resident tokens": held_by_tokens(m, track),
@@ -79,4 +106,3 @@ def _cap_of(m: "Monitor", track: "Track") -> str | None:
         "prefill cap": held_by_prefill(m),
         "peak": held_by_peak(m),
     }
-    return next((limit for limit, holds in held.items() if holds), None)

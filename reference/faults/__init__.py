@@ -5,13 +5,14 @@ show that a rule can fail, that the search finds it, and what else breaks with i
 """
 
 from ...spec.vocabulary import SubjectFactory
-from . import fairness, lanes, life, liveness, memory, others, preemption, steps
+from . import admission, fairness, lanes, life, liveness, memory, others, preemption, steps
 from .base import FAULTS
 from .fairness import CallsArrivalFair, SharesOtherwise
 from .memory import LeaksAtCancel
 from .preemption import PreemptsTheOldest
 
-assert all((fairness, lanes, life, liveness, memory, others, preemption, steps))  # importing them fills FAULTS
+FAMILIES = (admission, fairness, lanes, life, liveness, memory, others, preemption, steps)
+"""Importing them fills FAULTS."""
 
 
 def factory(rule: str) -> SubjectFactory:

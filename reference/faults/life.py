@@ -10,7 +10,7 @@ from ...spec.vocabulary import (
     Receipt,
     Request,
 )
-from ..job import ENDED, Job
+from ..job import ENDED, WAITING, Job
 from ..scheduler import Scheduler
 from ..state import Entry
 from .base import fault
@@ -85,6 +85,15 @@ class CannotCancelAPrefill(Scheduler):
         if job is not None and 0 < job.issued < job.request.prompt_tokens:
             return []
         return super().cancel(request_id, now_ns)
+
+
+@fault("LIFE-10")
+class FindsOnlyWhoWaits(Scheduler):
+    """A request whose client is gone is looked for in the queue."""
+
+    def disconnect(self, job: Job) -> None:
+        if job.state == WAITING:
+            super().disconnect(job)
 
 
 @fault("LIFE-7")

@@ -12,6 +12,7 @@ from ...spec.vocabulary import (
 )
 from ..job import WAITING, Job
 from ..scheduler import Scheduler
+from ..state import Decision
 from .base import fault
 
 
@@ -53,6 +54,25 @@ class CountsTheCancelled(Scheduler):
         super().end(job, event)
         if waited:
             self.state.queue.size += 1
+
+
+@fault("OBS-1")
+class RepeatsItself(Scheduler):
+    """The log says in each step why somebody waits, changed or not."""
+
+    def log_waits(self, decision: Decision) -> None:
+        self.state.logged = {}
+        super().log_waits(decision)
+
+
+@fault("OBS-2")
+class CallsEverythingCapacity(Scheduler):
+    """Whoever is next and waits, waits for blocks."""
+
+    def log_waits(self, decision: Decision) -> None:
+        self.note_after(decision)
+        self.state.waits = dict.fromkeys(self.state.waits, "blocks")
+        super().log_waits(evolve(decision, victims=[], admissions=[]))
 
 
 @fault("DET-1")

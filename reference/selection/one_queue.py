@@ -6,7 +6,7 @@
 
 import heapq
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from attrs import Factory, define, field
@@ -71,6 +71,10 @@ class OneQueue:
     def counters(self) -> dict[str, int]:
         """What a snapshot shows of clients."""
         return {}
+
+    def out_of_reach(self) -> Iterator[Job]:
+        """Those who wait in it and whom `pop` passes, the first of each kind."""
+        return iter(())
 
 
 @define(eq=False)
@@ -157,6 +161,12 @@ class ByAdapter(OneQueue):
     def is_before(self, job: Job, other: Job) -> bool:
         return (self.key(job), job.arrival) < (self.key(other), other.arrival)
 
+    def out_of_reach(self) -> Iterator[Job]:
+        for adapter, queue in self.queues.items():
+            is_usable = adapter is None or adapter in self.adapters.users or self.adapters.has_room
+            if not is_usable and queue.head() is not None:
+                yield queue.heap[0][-1]
+
     def _drop_if_empty(self, job: Job) -> None:
         if not self.queues[job.request.adapter].size:
             del self.queues[job.request.adapter]
@@ -192,6 +202,9 @@ class LongestPrefix(OneQueue):
     def left(self, job: Job) -> None:
         self.order.left(job)
         self.size -= 1
+
+    def out_of_reach(self) -> Iterator[Job]:
+        return self.order.out_of_reach()
 
 
 @define(eq=False)
@@ -270,6 +283,10 @@ class Guarded(OneQueue):
 
     def is_before(self, job: Job, other: Job) -> bool:
         return self.spells[job].is_next or self.order.is_before(job, other)
+
+    def out_of_reach(self) -> Iterator[Job]:
+        yield from self.next.out_of_reach()
+        yield from self.order.out_of_reach()
 
     def _look_at_the_young(self) -> None:
         while self.young and self._has_seen_enough(self.young[0][1]):

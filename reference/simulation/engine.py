@@ -120,11 +120,11 @@ class Simulation:
         request, now = incoming.request, self.log.now_ns
         record = self._record(incoming)
         receipt = self.subject.submit(request, now)
+        self._apply(receipt.deltas)
         if receipt.verdict == "accepted":
             record.waits_since_ns = now
             self._live += 1
             self._clients.accepted(incoming, now)
-            self._apply(receipt.deltas)
         else:
             record.refused = receipt.reason or receipt.verdict
             self._clients.refused(incoming, now, receipt.retry_after_ns)

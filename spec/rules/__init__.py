@@ -1,18 +1,21 @@
 """All rules, by family: importing this package fills the registry."""
 
-from . import batches, composition, door, fairness, lanes, life, liveness  # isort: skip
-from . import memory, preemption, shares, snapshots, steps, turns  # isort: skip
+from . import admit, batches, composition, departures, door, fairness, lanes, life, liveness  # isort: skip
+from . import log, memory, preemption, shares, snapshots, steps, turns  # isort: skip
 from . import implications  # isort: skip  (speaks of all of them)
 
 __all__ = [
+    "admit",
     "batches",
     "composition",
+    "departures",
     "door",
     "fairness",
     "implications",
     "lanes",
     "life",
     "liveness",
+    "log",
     "memory",
     "preemption",
     "shares",

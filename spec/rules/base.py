@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from ..monitor import Monitor, StepView
     from ..tracks import Track
-    from ..vocabulary import Delta, Observation
+    from ..vocabulary import Delta, Message, Observation
 
 
 class TraceRule:
@@ -17,10 +17,19 @@ class TraceRule:
 
     active = True
 
+    def on_call(self, m: "Monitor", message: "Message") -> None:
+        """Before a message counts."""
+
+    def on_answered(self, m: "Monitor", message: "Message") -> None:
+        """All of it has counted."""
+
     def on_accept(self, m: "Monitor", track: "Track") -> None: ...
 
     def on_wait(self, m: "Monitor", track: "Track") -> None:
         """A preempted request waits again."""
+
+    def on_logged(self, m: "Monitor", track: "Track", limit: str) -> None:
+        """The subject says why a request waits."""
 
     def on_admit(self, m: "Monitor", track: "Track") -> None: ...
 

@@ -104,6 +104,24 @@ class OnePromptLeavesRoom(TraceRule):
                     m.fail("STEP-12", "share", says, request=request, tokens=tokens, most=most)
 
 
+@monitor("STEP-14", claims=("inter_token",))
+class StepsKeepTheObjective(TraceRule):
+    """By the declared time model no step takes longer than the inter-token objective.
+
+    Why: a chunk of prefill stretches the step for every stream in it, so the token budget follows from the objective
+    (Sarathi-Serve, OSDI 2024, section 4.3).
+    """
+
+    def on_step(self, m: "Monitor", view: "StepView") -> None:
+        tokens, door = sum(view.plan.tokens), m.settings.door
+        if not tokens:
+            return
+        m.count("STEP-14")
+        if door.takes_ns(tokens) > door.inter_token_ns:
+            says = "no step takes longer than the inter-token objective by the time model"
+            m.fail("STEP-14", "time", says, tokens=tokens, takes=door.takes_ns(tokens), most=door.inter_token_ns)
+
+
 @monitor("STEP-15", claims=("prefill_cap",))
 class SoManyPromptsAtOnce(TraceRule):
     """At most prefilling_requests prompts are in prefill at once, recomputation included.

@@ -6,7 +6,9 @@ from ..vocabulary import REFUSAL_REASONS
 
 rule, also, invariant = registry.rule, registry.also, registry.invariant
 
-KV_BLOCKS, PROMPT, OUTPUT, MODEL, BUDGET, OTHER = range(len(REFUSAL_REASONS))
+KV_BLOCKS, PROMPT, OUTPUT, MODEL, BUDGET, OTHER = map(
+    REFUSAL_REASONS.index, ("kv_blocks", "prompt_tokens", "output_tokens", "model_tokens", "token_budget", "other")
+)
 
 
 @rule("ADMIT-1", on=Accept, bugs=("B35",))

@@ -7,13 +7,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from attrs import Factory, define
+from attrs import Factory, define, evolve
 
 from schedspec.spec.catalogue import registry
 from schedspec.spec.monitor import Monitor
 from schedspec.spec.protocol import ProtocolError
+from schedspec.spec.rules.departures import DISCONNECTED
 from schedspec.spec.verdicts import Violation
-from schedspec.spec.vocabulary import Header, Message, Outcome, Plan, Settings, Subject, SubjectFactory
+from schedspec.spec.vocabulary import Header, Message, Outcome, Plan, Request, Settings, Subject, SubjectFactory
 
 from .engine import Engine
 from .script import COMPLETE, STEP, Op, Script
@@ -54,7 +55,11 @@ class Driver:
     stuck: bool = False
     went_past: bool = False
     gave_up: bool = False
+    refused: Request | None = None
+    retry_ns: int = 0
     _plans: deque[Plan] = Factory(deque)
+    _planned_ns: deque[int] = Factory(deque)
+    _free_ns: int = 0
     _outcomes: deque[Outcome] = Factory(lambda: deque(maxlen=8))
     _calls: int = 0
 
@@ -155,6 +160,8 @@ class Driver:
             return bool(self._plans)
         if op.kind == "repeat":
             return len(self._outcomes) >= op.back
+        if op.kind == "retry":
+            return self.refused is not None and (self.now_ns >= self.retry_ns or not self.monitor.live)
         return True
 
     def _call(self, op: Op) -> Iterable[Message]:
@@ -163,18 +170,44 @@ class Driver:
             self.now_ns += op.ns
         elif op.kind == "submit":
             assert op.request is not None
-            self.engine.expect(op.request.id, op.request.prompt_tokens, op.stop_after)
-            yield Message("submit", now, op.request, subject.submit(op.request, now))
+            yield self._submit(op.request, op.stop_after)
+        elif op.kind == "retry":
+            assert self.refused is not None
+            self.now_ns = max(now, self.retry_ns)
+            yield self._submit(evolve(self.refused, id=f"{self.refused.id}+"), None)
         elif op.kind == "cancel":
             yield Message("cancel", now, op.id, subject.cancel(op.id, now))
+        elif op.kind == "leave":
+            event = {"type": DISCONNECTED, "request": op.id}
+            yield Message("notify", now, event, subject.notify(event, now))
         elif op.kind == "step":
             plan = self.last_plan = subject.step(now)
             yield Message("step", now, None, plan)
             if plan.request:
                 self._plans.append(plan)
+                self._planned_ns.append(now)
         else:
+            now = self._pass_time() if op.kind == "complete" else now
             outcome = self._next_outcome() if op.kind == "complete" else self._outcomes[-op.back]
             yield Message("complete", now, outcome, subject.complete(outcome, now))
+
+    def _submit(self, request: Request, stop_after: int | None) -> Message:
+        self.engine.expect(request.id, request.prompt_tokens, stop_after)
+        receipt = self.subject.submit(request, self.now_ns)
+        if receipt.verdict == "refused" and receipt.retry_after_ns is not None:
+            self.refused, self.retry_ns = request, self.now_ns + receipt.retry_after_ns
+        elif receipt.verdict == "accepted":
+            self.refused = None
+        return Message("submit", self.now_ns, request, receipt)
+
+    def _pass_time(self) -> int:
+        """Where a time model is declared, steps take as long as it says, one after the other."""
+        door = self.settings.door
+        began_ns = max(self._free_ns, self._planned_ns.popleft())
+        if door.has_time_model:
+            self._free_ns = began_ns + door.takes_ns(sum(self._plans[0].tokens))
+            self.now_ns = max(self.now_ns, self._free_ns)
+        return self.now_ns
 
     def _next_outcome(self) -> Outcome:
         outcome = self.engine.outcome(self._plans.popleft(), self.monitor)

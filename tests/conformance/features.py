@@ -10,9 +10,9 @@ from typing import Any
 
 from attrs import evolve
 
-from schedspec.spec.vocabulary import OF_CLASSES, OF_CLIENTS, OF_QUANTA, OF_SERVICE, Lane, Policy, Settings
+from schedspec.spec.vocabulary import OF_CLASSES, OF_CLIENTS, OF_QUANTA, OF_SERVICE, Door, Lane, Policy, Settings
 
-from .script import Op, with_setting
+from .script import RETRY, Op, leave, with_setting
 
 POLICIES: tuple[Policy, ...] = ("srpt", "mlfq", "lpm", "drr", "dlpm", "lanes")
 WEIGHTS = (
@@ -104,6 +104,59 @@ def _lane(dice: Random, name: str, share: int, shape: dict[str, Any]) -> Lane:
     if dice.randrange(100) < 5:
         drawn |= {"objective_steps": dice.randint(2, 12), "load_tokens": dice.choice((6, 12, 20))}
     return Lane(name=name, share_percent=share, **shape, **drawn)
+
+
+# --- the door ----------------------------------------------------------------------------------------------
+
+
+def with_door(dice: Random, settings: Settings, *, always: bool = False) -> Settings:
+    """Now and then there are limits at the door; in half of such worlds waits can be predicted."""
+    if dice.random() < 0.1:
+        settings = evolve(settings, log_waits=True)
+    if dice.random() < 0.1:
+        settings = evolve(settings, cancel_on_disconnect=True)
+    if not always and dice.random() < 0.88:
+        return settings
+    if dice.random() < 0.5:
+        settings = _predictable(settings)
+    longest_ns = settings.overlap_depth * (STEP_NS + settings.token_budget)
+    drawn = _sometimes(dice, 40, "queue_requests", 1, 2, 3) | _sometimes(dice, 25, "queue_tokens", 12, 30)
+    drawn |= _sometimes(dice, 25, "client_requests", 1, 2, 3) | _sometimes(dice, 20, "client_tokens", 12, 24)
+    drawn |= _sometimes(dice, 20, "committed_tokens", 24, 60) | _sometimes(dice, 25, "retain_ns", 40, 200)
+    if dice.random() < 0.25:
+        drawn |= {"rate_window_ns": dice.choice((20, 100, 300))}
+        drawn |= {"rate_requests": dice.choice((1, 2, 3))} if dice.random() < 0.6 else {"rate_tokens": 24}
+    if dice.random() < 0.7:
+        drawn |= {"step_ns": STEP_NS, "token_ns": 1}
+        drawn |= _sometimes(dice, 30, "inter_token_ns", longest_ns, 2 * longest_ns)
+        drawn |= _sometimes(dice, 50, "first_token_ns", *(longest_ns * n for n in (1, 2, 4)))
+    drawn |= _sometimes(dice, 60, "queue_age_ns", *(longest_ns * n for n in (1, 1, 2, 4)))
+    lanes = tuple(evolve(lane, queue_requests=1) if dice.random() < 0.3 else lane for lane in settings.lanes)
+    return evolve(settings, lanes=lanes, door=Door(**drawn))
+
+
+STEP_NS = 10
+
+
+def _predictable(settings: Settings) -> Settings:
+    """Nobody is preempted, and no cap holds anybody who waits."""
+    names = ("blocks", "block_size", "seats", "token_budget", "watermark_blocks", "prefix_caching", "chunk_tokens")
+    return Settings(reserve="declared", **{name: getattr(settings, name) for name in names})
+
+
+def at_the_door(dice: Random, op: Op, settings: Settings) -> Sequence[Op]:
+    """Who would be cancelled may leave instead; a submission may have a key, or declare to survive that; after a result
+    somebody who was refused may come again, or time may pass."""
+    door = settings.door
+    if settings.cancel_on_disconnect and op.kind == "cancel":
+        return (leave(op.id),)
+    if op.request is not None and settings.cancel_on_disconnect and dice.random() < 0.3:
+        op = evolve(op, request=evolve(op.request, survives_disconnect=True))
+    if op.request is not None and door.retain_ns and dice.random() < 0.6:
+        return (evolve(op, request=evolve(op.request, idempotency_key=dice.choice(("k", "m")))),)
+    if op.kind == "complete" and door != Door() and dice.random() < 0.4:
+        return op, RETRY if dice.random() < 0.8 else Op("tick", ns=dice.choice((3, 30, 150)))
+    return (op,)
 
 
 def is_predicted(settings: Settings) -> bool:

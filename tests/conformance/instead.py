@@ -164,6 +164,10 @@ INSTEAD: Mapping[tuple[str, str], str] = {
         "one prompt gets at most so many tokens of a step while another waits for prefill",
     ): "{request} gets {most} tokens of this step, and the rest is for those who wait for prefill",
     (
+        "STEP-14",
+        "no step takes longer than the inter-token objective by the time model",
+    ): "the step ends at fewer than {tokens} tokens: with them it may take {takes} ns, and the objective is {most}",
+    (
         "STEP-15",
         "so many prompts at most are in prefill at once",
     ): "of {prompts} the last to come waits until a prefill has ended: at most {most} are in prefill at once",
@@ -182,6 +186,8 @@ INSTEAD: Mapping[tuple[str, str], str] = {
     ("LIFE-5", "e.phase = finished ⇒ request ∈ stopping"): "{request} goes on: it has not got its last token",
     ("LIFE-6", "phase[request] ≥ refused"): "{request} has ended when cancel returns; it is {phase[request]}",
     ("LIFE-6", "phase[request] ≥ refused ⇒ request ∈ late"): "{request} has ended, and gets no more tokens",
+    ("LIFE-10", "whose client is gone has ended"): "{request} is cancelled: nobody reads what it brings",
+    ("LIFE-10", "who declared to survive a disconnect goes on"): "{request} goes on: it declared to survive that",
     ("LIFE-7", "request ∈ late ⇒ request ∈ owed ∨ request ∈ spare"): "nobody waits for this token: it is dropped",
     ("LIFE-7", "request ∈ late ⇒ e.phase ≠ finished"): "the result is stale: it ends nobody",
     ("LIFE-7", "repeated ⇒ deltas = 0"): "the result came before, so the answer is empty",
@@ -381,6 +387,72 @@ INSTEAD: Mapping[tuple[str, str], str] = {
     ("ADMIT-2", "e.prompt ≤ max_prompt"): "{who} is refused (prompt_tokens): {prompt} against {max_prompt}",
     ("ADMIT-2", "e.max_output ≤ max_output"): "{who} is refused (output_tokens): {max_output} is too much",
     ("ADMIT-2", "e.prompt + e.max_output ≤ max_model"): "{who} is refused (model_tokens): at most {max_model}",
+    (
+        "ADMIT-3",
+        "what waits for its first admission is within the capacity of the queue",
+    ): "{request} is refused ({reason}): with it there are {there}, and the capacity is {most}",
+    (
+        "ADMIT-3",
+        "nobody is refused for a queue that has room",
+    ): "{request} is accepted: with it there are {there}, and the capacity is {most}",
+    (
+        "ADMIT-4",
+        "nobody waits longer than the queue-age deadline",
+    ): "{request} has expired: it has waited {waited} ns, and may wait {most}",
+    ("ADMIT-4", "nobody expires before its time"): "{request} waits on: it has waited {waited} ns, and may wait {most}",
+    (
+        "ADMIT-4",
+        "nobody is refused for the queue of an empty system",
+    ): "{request} is accepted: nobody else is there, so it waits for nobody",
+    (
+        "ADMIT-5",
+        "who comes again when it was told to is accepted",
+    ): "{request} is accepted: it was told to come again at {due} ns, and nobody else has come since",
+    (
+        "ADMIT-5",
+        "who can never be accepted is not told to come again",
+    ): "{request} is refused ({reason}) without a time to come again",
+    (
+        "ADMIT-5",
+        "a refusal says the limit and the value",
+    ): "the refusal of {request} has a limit and a value",
+    (
+        "ADMIT-6",
+        "a key that is held is answered with its generation",
+    ): "{request} is answered with duplicate of {held}, which answers for {key}",
+    (
+        "ADMIT-6",
+        "a key that nobody holds begins a generation",
+    ): "{request} is a generation of its own, not {of}",
+    (
+        "ADMIT-7",
+        "what a client, and all of them, have under way is within the declared limits",
+    ): "{request} is refused ({reason}): with it there are {there} under way, and the limit is {most}",
+    (
+        "ADMIT-7",
+        "nobody is refused for a limit that has room",
+    ): "{request} is accepted: with it there are {there} under way, and the limit is {most}",
+    (
+        "ADMIT-8",
+        "who is accepted is admitted before its queue-age deadline",
+    ): "{request} is admitted by now, or was refused when it came: it has waited {waited} ns in vain",
+    (
+        "ADMIT-8",
+        "who is accepted has its first token in time",
+    ): "{request} had its first token within {most} ns, or was refused when it came: it took {waited}",
+    (
+        "ADMIT-12",
+        "a client keeps its rate in every window",
+    ): "{request} is refused ({reason}): with it there are {there} in the window, and the limit is {most}",
+    (
+        "ADMIT-12",
+        "nobody is refused for a rate that it keeps",
+    ): "{request} is accepted: with it there are {there} in the window, and the limit is {most}",
+    ("OBS-1", "a reason is logged when it changes"): "nothing is logged of {request}: it waits for {limit} as before",
+    ("OBS-1", "only who waits has a reason to"): "nothing is logged of {request}, which does not wait",
+    ("OBS-1", "not everybody waits for the order"): "whoever stands first of those {waiting} waits for a limit",
+    ("OBS-2", "the reason that is logged is a limit that holds"): "{request} waits for another limit than {limit}",
+    ("OBS-2", "the reason that is logged is the first limit that holds"): "{request} waits for {first}, before {limit}",
     ("OBS-3", "exported counters equal the state"): "the counter {counter} is {true}, not {shown}",
     ("OBS-3", "exported positions equal the state"): "by its deltas and plans it is {true} for {request}, not {shown}",
 }

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from schedspec.spec.vocabulary import Policy, Settings, Unsupported
 
 from .driver import Driver
-from .features import of_feature, with_features
+from .features import at_the_door, of_feature, with_door, with_features
 from .negotiate import negotiated
 from .script import COMPLETE, STEP, Contradiction, Op, cancel, submit, with_deadline
 
@@ -62,7 +62,8 @@ def small_settings(draw: st.DrawFn, policies: Sequence[Policy] = ()) -> Settings
         max_output_tokens=draw(st.sampled_from((1_048_576, 1_048_576, 7))),
         max_model_tokens=draw(st.sampled_from((2_097_152, 2_097_152, 12))),
     )
-    return with_features(Random(draw(SEEDS)), settings, policies)
+    drawn = draw(SEEDS)
+    return with_door(Random(f"door {drawn}"), with_features(Random(drawn), settings, policies))
 
 
 @st.composite
@@ -104,7 +105,11 @@ def machine_for(
             op = submit(f"r{self.submitted}", prompt, output, stop_after=stop, priority=priority, client=client)
             if self.driver.settings.policy == "edf":
                 op = with_deadline(op)
-            self.driver.do(of_feature(self.dice, op, self.driver.settings))
+            self.do_at_the_door(of_feature(self.dice, op, self.driver.settings))
+
+        def do_at_the_door(self, op: Op) -> None:
+            for one in at_the_door(self.dice, op, self.driver.settings):
+                self.driver.do(one)
 
         @rule(drawn=submissions())
         def submits(self, drawn: tuple[int | tuple[int, ...], int, int | None, int, str]) -> None:
@@ -118,7 +123,7 @@ def machine_for(
         @rule(which=st.integers(0, 5))
         def cancels(self, which: int) -> None:
             if which < self.submitted:
-                self.driver.do(cancel(f"r{self.submitted - which}"))
+                self.do_at_the_door(cancel(f"r{self.submitted - which}"))
 
         @rule()
         def steps(self) -> None:
@@ -131,11 +136,11 @@ def machine_for(
                 self.driver.do(STEP)
                 if ahead:
                     self.driver.do(STEP)
-                self.driver.do(COMPLETE)
+                self.do_at_the_door(COMPLETE)
 
         @rule()
         def completes(self) -> None:
-            self.driver.do(COMPLETE)
+            self.do_at_the_door(COMPLETE)
 
         @rule(back=st.integers(1, 2))
         def repeats(self, back: int) -> None:

@@ -8,11 +8,13 @@ from typing import Any
 from attrs import Factory, asdict, define, fields, fields_dict, frozen
 
 from schedspec.spec.queueing import PRIORITY_WEIGHT
+from schedspec.spec.rules.departures import DISCONNECTED
 from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import (
     OBJECTS,
     Capabilities,
     Delta,
+    Door,
     Header,
     Lane,
     Message,
@@ -90,6 +92,8 @@ class Teller:
             self.completed.add(message.given.step)
             call = f"{again}complete step {message.given.step}{self.outcome(message.given)}"
             return call, self.deltas(message.answer)
+        if message.given.get("type") == DISCONNECTED:
+            return f"the client of {message.given.get('request')} is gone", self.deltas(message.answer)
         return f"notify {message.given}", self.deltas(message.answer)
 
     def request(self, request: Request) -> str:
@@ -106,9 +110,13 @@ class Teller:
     def receipt(self, receipt: Receipt) -> str:
         if receipt.verdict == "refused":
             limit = "" if receipt.limit is None else f", {receipt.value} against {receipt.limit}"
-            return f"refused: {receipt.reason}{limit}"
+            again = "" if receipt.retry_after_ns is None else f", come again in {receipt.retry_after_ns:,} ns"
+            return f"refused: {receipt.reason}{limit}{again}" + self._beside(receipt)
         tail = f" of {receipt.of}" if receipt.of else ""
-        return receipt.verdict + tail + (f"; {self.deltas(receipt.deltas)}" if receipt.deltas else "")
+        return receipt.verdict + tail + self._beside(receipt)
+
+    def _beside(self, receipt: Receipt) -> str:
+        return f"; {self.deltas(receipt.deltas)}" if receipt.deltas else ""
 
     def plan(self, plan: Plan) -> str:
         runs = {
@@ -155,6 +163,8 @@ class Teller:
             return f"{kind} {delta[1]}" + (f" with {counted(delta[2], 'cached token')}" if delta[2] else "")
         if kind == "preempted":
             return f"preempted {delta[1]}" + ("" if delta[3] in (None, delta[1]) else f" for {delta[3]}")
+        if kind == "waits":
+            return f"{delta[1]} waits for {delta[2]}"
         return f"{kind} {delta[1]}" + (f" ({delta[2]})" if len(delta) > 2 else "")
 
     def some(self, texts: Mapping[str, str]) -> list[str]:
@@ -191,6 +201,10 @@ def _of_request(request: Request) -> Iterator[str]:
         yield f"{request.predicted_output_tokens:,} predicted"
     if request.adapter is not None:
         yield f"adapter {request.adapter}"
+    if request.idempotency_key is not None:
+        yield f"key {request.idempotency_key}"
+    if request.survives_disconnect:
+        yield "survives a disconnect"
 
 
 def _common(one: Request, other: Request) -> int:
@@ -282,6 +296,8 @@ def settings_in_words(settings: Settings) -> Iterator[str]:
 def _setting_in_words(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
+    if isinstance(value, Door):
+        return ", ".join(f"{name} {limit}" for name, limit in asdict(value).items() if limit)
     if not isinstance(value, tuple):
         return str(value)
     items = (_lane_in_words(item) if isinstance(item, Lane) else f"{item[0]} {item[1]}" for item in value)
@@ -313,6 +329,9 @@ def as_code(value: object) -> str:
         plain = Lane(name=value.name, share_percent=value.share_percent)
         given = asdict(value, filter=lambda a, v: a.name in ("name", "share_percent") or v != getattr(plain, a.name))
         return f"Lane({', '.join(f'{name}={as_code(item)}' for name, item in given.items())})"
+    if isinstance(value, Door):
+        given = asdict(value, filter=lambda a, v: bool(v))
+        return f"Door({', '.join(f'{name}={as_code(item)}' for name, item in given.items())})"
     if isinstance(value, tuple):
         items = ", ".join(map(as_code, value))
         return f"({items},)" if len(value) == 1 else f"({items})"

@@ -18,7 +18,7 @@ from attrs import asdict, fields_dict
 from schedspec.spec.catalogue import registry
 from schedspec.spec.registry import Rule
 from schedspec.spec.trace import TraceWriter
-from schedspec.spec.vocabulary import Request
+from schedspec.spec.vocabulary import Door, Request
 
 from .check import Check, Failure, Findings, exit_status, results
 from .driver import Driver
@@ -218,7 +218,8 @@ def as_test(subject: str, failure: Failure, *, only: bool = False) -> Iterator[s
     yield ""
     yield f"from schedspec.conformance.script import {', '.join(_imports(failure.script))}"
     yield "from schedspec.conformance.testing import assert_keeps"
-    yield f"from schedspec.spec.vocabulary import {'Lane, ' if failure.script.settings.lanes else ''}Settings"
+    named = ["Door"] * (failure.script.settings.door != Door()) + ["Lane"] * bool(failure.script.settings.lanes)
+    yield f"from schedspec.spec.vocabulary import {', '.join([*named, 'Settings'])}"
     yield ""
     yield ""
     yield f"def test_{rule.lower().replace('-', '_')}() -> None:"
@@ -234,7 +235,7 @@ def as_test(subject: str, failure: Failure, *, only: bool = False) -> Iterator[s
 
 def _imports(script: Script) -> list[str]:
     """What the operations use, in the order in which linters want it."""
-    names = {"step": "STEP", "complete": "COMPLETE", "repeat": "Op", "tick": "Op"}
+    names = {"step": "STEP", "complete": "COMPLETE", "repeat": "Op", "tick": "Op", "retry": "RETRY"}
     used = {names.get(op.kind, op.kind) for op in script.ops} | {"Script"}
     return sorted(used, key=lambda name: (not name.isupper(), name[0].islower(), name))
 
@@ -249,10 +250,10 @@ def _fitting(begin: str, items: Sequence[str], brackets: str, indent: int) -> st
 
 
 def _op(op: Op) -> str:
-    if op.kind in ("step", "complete"):
+    if op.kind in ("step", "complete", "retry"):
         return op.kind.upper()
-    if op.kind == "cancel":
-        return f"cancel({as_code(op.id)})"
+    if op.kind in ("cancel", "leave"):
+        return f"{op.kind}({as_code(op.id)})"
     if op.kind == "repeat":
         return f'Op("repeat", back={op.back})'
     if op.kind == "tick":

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from attrs import evolve, frozen
 
-from schedspec.spec.vocabulary import Lane, Settings
+from schedspec.spec.vocabulary import Door, Lane, Settings
 
-from .script import COMPLETE, STEP, Op, Script, cancel, rounds, submit
+from .script import COMPLETE, RETRY, STEP, Op, Script, cancel, leave, rounds, submit
 
 
 @frozen
@@ -495,6 +495,81 @@ def a_client_has_its_seats() -> _Built:
     return ("LANE-7",), evolve(ONE_SEAT, seats=4, client_seats=1), ops
 
 
+FEW_SEATS = Settings(blocks=32, block_size=1, seats=1, token_budget=4, reserve="declared")
+
+
+def the_queue_is_full() -> _Built:
+    """Also for a client of whom somebody runs."""
+    settings = evolve(FEW_SEATS, door=Door(queue_requests=1, queue_tokens=8))
+    ops = (submit("a", 2, 3), *rounds(1), submit("b", 2, 3), submit("c", 2, 3), *rounds(3), submit("d", 8, 1))
+    return ("ADMIT-3",), settings, (*ops, *rounds(3))
+
+
+def a_lane_has_a_queue_of_its_own() -> _Built:
+    lanes = (evolve(LANES[0], queue_requests=1, queue_tokens=20), *LANES[1:])
+    ops = (*_in("a", "a1 a2", 4), submit("a3", 19, 2, lane="a"), *_in("b", "b1 b2", 4), *rounds(8))
+    return ("ADMIT-3",), evolve(ONE_AT_A_TIME, lanes=lanes), ops
+
+
+def somebody_waits_too_long() -> _Built:
+    settings = evolve(FEW_SEATS, door=Door(queue_age_ns=20))
+    ops = (submit("a", 2, 6), submit("b", 2, 3), *rounds(1), Op("tick", ns=21), submit("c", 1, 1), *rounds(6))
+    return ("ADMIT-4",), settings, ops
+
+
+def somebody_comes_again_when_told_to() -> _Built:
+    """Of six that come at once the last have to wait too long."""
+    settings = evolve(FEW_SEATS, door=Door(queue_age_ns=60, step_ns=10, token_ns=1))
+    ops = tuple(submit(name, 2, 3) for name in "abcdef")
+    return ("ADMIT-4", "ADMIT-5", "ADMIT-8"), settings, (*ops, *(STEP, COMPLETE, RETRY) * 12)
+
+
+def a_first_token_is_promised() -> _Built:
+    settings = evolve(FEW_SEATS, seats=2, door=Door(first_token_ns=80, step_ns=10, token_ns=1))
+    ops = tuple(submit(name, 9, 3) for name in "abcdef")
+    return ("ADMIT-5", "ADMIT-8"), settings, (*ops, *(STEP, COMPLETE, RETRY) * 16)
+
+
+def a_client_has_too_much_under_way() -> _Built:
+    settings = evolve(FEW_SEATS, door=Door(client_requests=2, client_tokens=9, committed_tokens=12, step_ns=10))
+    ops = (submit("a", 2, 3, client="A"), submit("b", 2, 3, client="A"), submit("c", 1, 1, client="A"))
+    return ("ADMIT-5", "ADMIT-7"), settings, (*ops, submit("d", 6, 3, client="B"), *(STEP, COMPLETE, RETRY) * 8)
+
+
+def a_rate_is_exceeded_across_an_edge() -> _Built:
+    """At 90 and at 110: no window of 100 has both, if windows begin at multiples of it."""
+    settings = evolve(FEW_SEATS, door=Door(rate_window_ns=100, rate_requests=1, rate_tokens=20, step_ns=1))
+    ops = (Op("tick", ns=90), submit("a", 2, 1), *rounds(2), Op("tick", ns=20), submit("b", 2, 1), *rounds(2))
+    return ("ADMIT-12", "ADMIT-5"), settings, (*ops, RETRY, *rounds(2), submit("c", 30, 1))
+
+
+def a_key_comes_again() -> _Built:
+    """While its generation lives, after it finished, when nobody answers for it any more, and after a cancel."""
+    settings = evolve(FEW_SEATS, door=Door(retain_ns=50))
+    again = [submit(name, 2, 1, idempotency_key="k") for name in "abcd"]
+    ops = (again[0], again[1], *rounds(1), again[2], Op("tick", ns=50), again[3], cancel("d"))
+    return ("ADMIT-6",), settings, (*ops, submit("e", 2, 1, idempotency_key="k"), *rounds(2))
+
+
+def whoever_is_next_waits_for_one_limit_after_the_other() -> _Built:
+    settings = Settings(blocks=6, block_size=1, seats=2, token_budget=4, log_waits=True)
+    ops = (submit("a", 1, 4), submit("b", 3, 3), submit("c", 2, 2), *rounds(1), submit("d", 5, 1), *rounds(12))
+    return ("OBS-1", "OBS-2"), settings, ops
+
+
+def a_stream_has_an_objective() -> _Built:
+    settings = evolve(FEW_SEATS, seats=3, door=Door(step_ns=10, token_ns=2, inter_token_ns=18))
+    return ("STEP-14",), settings, (submit("stream", 1, 6), *rounds(2), submit("long", 12, 2), *rounds(8))
+
+
+def clients_leave_at_every_moment() -> _Built:
+    settings = Settings(blocks=12, block_size=2, seats=2, token_budget=4, cancel_on_disconnect=True)
+    ops = (submit("waiting", 4, 2), leave("waiting"), submit("chunk", 9, 2), *rounds(1), leave("chunk"))
+    ops = (*ops, submit("flying", 2, 4), STEP, leave("flying"), COMPLETE, submit("stream", 2, 4), *rounds(2))
+    survivor = submit("survivor", 2, 3, survives_disconnect=True)
+    return ("LIFE-10",), settings, (*ops, leave("stream"), survivor, leave("survivor"), *rounds(4), leave("survivor"))
+
+
 _BUILDERS = (
     one_request_from_door_to_end,
     prompt_in_chunks,
@@ -556,4 +631,15 @@ _BUILDERS = (
     who_got_least_waits,
     two_clients_take_turns,
     a_client_has_its_seats,
+    the_queue_is_full,
+    a_lane_has_a_queue_of_its_own,
+    somebody_waits_too_long,
+    somebody_comes_again_when_told_to,
+    a_first_token_is_promised,
+    a_client_has_too_much_under_way,
+    a_rate_is_exceeded_across_an_edge,
+    a_key_comes_again,
+    whoever_is_next_waits_for_one_limit_after_the_other,
+    a_stream_has_an_objective,
+    clients_leave_at_every_moment,
 )

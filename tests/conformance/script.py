@@ -14,13 +14,14 @@ from schedspec.spec.protocol import read_request, read_setting_value, read_setti
 from schedspec.spec.vocabulary import NS_PER_S, WEIGHTS, Request, Settings, strays
 from schedspec.spec.vocabulary import to_json as as_plain
 
-OpKind = Literal["submit", "cancel", "step", "complete", "repeat", "tick"]
+OpKind = Literal["submit", "cancel", "step", "complete", "repeat", "tick", "retry", "leave"]
 
 
 @frozen
 class Op:
     """`submit` has a request and after how many tokens the model stops it; `cancel` an id; `complete` brings the
-    oldest result, `repeat` the one that came `back` results ago once more; `tick` lets time pass."""
+    oldest result, `repeat` the one that came `back` results ago once more; `tick` lets time pass; `retry` submits who
+    was refused last once more, when it was told to come; `leave` tells that the client of an `id` is gone."""
 
     kind: OpKind
     request: Request | None = None
@@ -82,7 +83,7 @@ def read_setting(text: str) -> tuple[str, object]:
     plain = asdict(Settings())
     if not equals or name not in plain:
         raise ValueError(f"{text!r} is no setting: write NAME=VALUE, with a name of {', '.join(plain)}")
-    if isinstance(plain[name], tuple):
+    if isinstance(plain[name], tuple | dict):
         return name, _read_json(name, value)
     if isinstance(plain[name], bool):
         if value.lower() not in ("true", "false"):
@@ -97,7 +98,7 @@ def read_setting(text: str) -> tuple[str, object]:
 
 
 def _read_json(name: str, value: str) -> object:
-    """Prices and lanes are written as JSON."""
+    """Prices, lanes and the door are written as JSON."""
     try:
         plain = json.loads(value)
     except ValueError as error:
@@ -107,6 +108,7 @@ def _read_json(name: str, value: str) -> object:
 
 STEP = Op("step")
 COMPLETE = Op("complete")
+RETRY = Op("retry")
 ROUND = (STEP, COMPLETE)
 
 
@@ -136,6 +138,10 @@ def cancel(id: str) -> Op:
     return Op("cancel", id=id)
 
 
+def leave(id: str) -> Op:
+    return Op("leave", id=id)
+
+
 def rounds(count: int) -> tuple[Op, ...]:
     return ROUND * count
 
@@ -147,7 +153,7 @@ def to_json(script: Script) -> dict[str, Any]:
         if op.request is not None:
             plain["request"] = asdict(op.request)
             plain["stop_after"] = op.stop_after
-        if op.kind == "cancel":
+        if op.kind in ("cancel", "leave"):
             plain["id"] = op.id
         if op.kind == "repeat":
             plain["back"] = op.back

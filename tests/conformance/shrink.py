@@ -11,7 +11,7 @@ from contextlib import suppress
 from string import ascii_lowercase
 from typing import Any
 
-from attrs import evolve, fields_dict, frozen
+from attrs import asdict, evolve, fields_dict, frozen
 
 from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.vocabulary import Lane, Request, Settings, SettingsWarning, SubjectFactory, Unsupported
@@ -185,6 +185,8 @@ def _plainer_values(settings: Settings) -> Iterator[tuple[str, object]]:
         before, after = settings.lanes[:place], settings.lanes[place + 1 :]
         yield "lanes", before + after
         yield from (("lanes", (*before, other, *after)) for other in _plainer_lanes(lane))
+    for name, limit in asdict(settings.door).items():
+        yield from (("door", evolve(settings.door, **{name: n})) for n in sorted({0, limit // 2}) if n < limit)
     for name in SIZES:
         size = getattr(settings, name)
         yield from ((name, smaller) for smaller in sorted({size // 2, size - 1}) if smaller >= 1)
@@ -213,7 +215,7 @@ def smaller_requests(script: Script) -> Iterator[Script]:
             smaller.append(evolve(op, request=evolve(request, priority=0)))
         if request.deadline_ns is not None:
             smaller.append(evolve(op, request=evolve(request, deadline_ns=None)))
-        for name in ("client", "lane", "predicted_output_tokens", "adapter"):
+        for name in ("client", "lane", "predicted_output_tokens", "adapter", "idempotency_key", "survives_disconnect"):
             plain = fields_dict(Request)[name].default
             if getattr(request, name) != plain:
                 changes: dict[str, Any] = {name: plain}

@@ -10,9 +10,9 @@ from random import Random
 
 from attrs import evolve, frozen
 
-from schedspec.spec.vocabulary import Policy, Settings, blocks_for
+from schedspec.spec.vocabulary import Door, Policy, Settings, blocks_for
 
-from .features import of_feature, with_features
+from .features import at_the_door, of_feature, with_door, with_features
 from .script import COMPLETE, STEP, Op, Script, cancel, submit, with_deadline
 
 POLICIES: tuple[Policy, ...] = ("vtc", "vtc", "lcf", "round_robin", "edf", "sjf", "aging")
@@ -40,10 +40,14 @@ def walk(seed: int, policies: Sequence[Policy] = ()) -> Script:
     mood = _crowded(Random(f"crowd {seed}"), _mood(dice))
     world = _of_some_policy(Random(f"policy {seed}"), _world(dice, mood))
     settings = with_features(Random(f"features {seed}"), world, policies)
+    settings = with_door(Random(f"door {seed}"), settings)
     ops: Iterable[Op] = _operations(dice, mood)
     if settings != world:
         asked = Random(f"requests {seed}")
         ops = [of_feature(asked, op, settings) for op in ops]
+    if settings.door != Door() or settings.cancel_on_disconnect:
+        coming = Random(f"comers {seed}")
+        ops = [one for op in ops for one in at_the_door(coming, op, settings)]
     return Script(settings, seed, map(with_deadline, ops) if settings.policy == "edf" else ops)
 
 

@@ -84,6 +84,12 @@ class Listener(TraceRule):
         self.doing = "waiting for its first step"
         self.since_ns = 0
         self.step = 0
+        self.logged = "order"
+
+    def on_logged(self, m: Monitor, track: Track, limit: str) -> None:
+        """In its own words, where the scheduler has any."""
+        if self.is_it(track):
+            self.logged = limit
 
     def on_accept(self, m: Monitor, track: Track) -> None:
         if self.is_it(track):
@@ -92,6 +98,7 @@ class Listener(TraceRule):
 
     def on_admit(self, m: Monitor, track: Track) -> None:
         if self.is_it(track):
+            self.logged = "order"
             self.turn(m, "running")
             self.note(m, "admitted", "admitted")
             return
@@ -101,6 +108,7 @@ class Listener(TraceRule):
 
     def on_wait(self, m: Monitor, track: Track) -> None:
         if self.is_it(track):
+            self.logged = "order"
             requester = m.view.victims[-1].requester if m.view is not None and m.view.victims else None
             self.turn(m, "waiting after a preemption")
             self.note(m, "preempted", f"preempted; {_for_whom(requester, track.id)}")
@@ -129,7 +137,8 @@ class Listener(TraceRule):
         self.doing, self.since_ns = doing, m.now_ns
 
     def wait(self, m: Monitor, view: StepView, own: Track) -> None:
-        reason, events = reason_of(m, view, own), self.story.events
+        reason = Reason(self.logged) if m.claims("wait_log") else reason_of(m, view, own)
+        events = self.story.events
         self.turn(m, f"waiting: {reason.limit}")
         last = events[-1] if events else None
         if isinstance(last, Wait) and last.reason.limit == reason.limit:
@@ -212,7 +221,8 @@ def _refused(message: Message) -> Story | None:
     if receipt.verdict == "accepted":
         return None
     limit = "" if receipt.limit is None else f": {receipt.value} against {receipt.limit}"
-    says = f"{receipt.verdict} at the door" + (f", {receipt.reason}{limit}" if receipt.reason else "")
+    again = "" if receipt.retry_after_ns is None else f"; told to come again in {_s(receipt.retry_after_ns)}"
+    says = f"{receipt.verdict} at the door" + (f", {receipt.reason}{limit}" if receipt.reason else "") + again
     story = Story(message.given, came_ns=message.now_ns, ended_ns=message.now_ns)
     story.events.append(Event(message.now_ns, 0, receipt.verdict, says))
     return story

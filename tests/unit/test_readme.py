@@ -25,6 +25,7 @@ from schedspec.spec.vocabulary import (
     NO_LIMIT_TOKENS,
     REFUSAL_REASONS,
     Capabilities,
+    Door,
     Lane,
     Message,
     Observation,
@@ -261,6 +262,7 @@ def first_column(heading: str) -> set[str]:
         ("Capabilities", set(fields_dict(Capabilities)) | set(CLAIMS) | set(CONSTANTS)),
         ("Policies", set(get_args(Policy))),
         ("Lanes", set(fields_dict(Lane))),
+        ("The door", set(fields_dict(Door))),
         ("Plans and outcomes", set(fields_dict(Plan))),
         ("Deltas", set(DELTAS)),
         ("Snapshots", set(fields_dict(Observation))),
@@ -278,7 +280,7 @@ def test_every_field_is_named(cls: type) -> None:
 def test_every_reason_and_default_is_named() -> None:
     assert [reason for reason in REFUSAL_REASONS if f"`{reason}`" not in README] == []
     for name, default in ((n, a.default) for n, a in fields_dict(Settings).items() if not n.endswith("put_tokens")):
-        shown = f'"{default}"' if isinstance(default, str) else str(default)
+        shown = "Door()" if default == Door() else f'"{default}"' if isinstance(default, str) else str(default)
         assert re.search(rf"\| (`\w+`, )*`{name}`(, `\w+`)* \| `?({re.escape(shown)}|huge)`? \|", README), name
 
 

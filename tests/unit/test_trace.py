@@ -38,8 +38,10 @@ from schedspec.spec.vocabulary import (
     PREEMPTIONS,
     REFUSAL_REASONS,
     SCHEMA,
+    WAIT_LIMITS,
     Capabilities,
     Delta,
+    Door,
     Header,
     Lane,
     Message,
@@ -84,6 +86,7 @@ def _delta(name: str) -> st.SearchStrategy[Delta]:
         "cached_tokens": naturals,
         "how": st.sampled_from(PREEMPTIONS),
         "reason": st.sampled_from(FINISH_REASONS) if name == "finished" else ids,
+        "limit": st.sampled_from(WAIT_LIMITS),
     }
     return st.tuples(st.just(name), *(fields[field] for field in DELTAS[name]))
 
@@ -662,6 +665,7 @@ def test_the_schema_is_one() -> None:
     [
         ("settings", Settings),
         ("lane", Lane),
+        ("door", Door),
         ("capabilities", Capabilities),
         ("request", Request),
         ("receipt", Receipt),
@@ -729,7 +733,7 @@ def delta_options() -> list[dict[str, Any]]:
     [
         Settings(policy="priority", blocks=5),
         Settings(policy="vtc", prices={"a": 2, "b": 1}, client_seats=2),
-        hybrid(blocks=10),
+        hybrid(blocks=10, door=Door(queue_requests=3, queue_age_ns=10**9)),
         hybrid(lanes=[Lane(name="chat", share_percent=70, order="vtc", objective_steps=3, load_tokens=9)]),
     ],
 )
@@ -745,6 +749,11 @@ def test_settings_and_constants_survive(asked: Settings) -> None:
     ("wrong", "sentence"),
     [
         ({"settings": {"prices": {"a": 2}}}, "prices is given, but policy 'fcfs' has no queues of clients"),
+        ({"settings": {"door": {"queue_request": 1}}}, "did you mean 'queue_requests'?"),
+        (
+            {"settings": {"door": {"queue_age_ns": -1}}},
+            "queue_age_ns is -1, but must be an integer of at least 0",
+        ),
         ({"settings": {"prices": [1]}}, "prices[0] is 1, but must be a list"),
         ({"settings": {"policy": "lanes", "lanes": [{"name": "chat"}]}}, "lanes[0].share_percent is missing"),
         ({"settings": {"policy": "lanes", "lanes": [{"name": 1, "share_percent": 5}]}}, "lanes[0].name is 1"),

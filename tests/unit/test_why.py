@@ -15,7 +15,7 @@ from schedspec.conformance.walks import walk
 from schedspec.conformance.why import Story, sentences, tell_of
 from schedspec.reference import make
 from schedspec.spec.trace import TraceWriter
-from schedspec.spec.vocabulary import Lane, Request, Settings, Unsupported
+from schedspec.spec.vocabulary import Door, Lane, Request, Settings, Unsupported
 from schedspec.spec.waiting import LIMITS
 
 ROOM = Settings(blocks=16, block_size=2, seats=4, token_budget=32)
@@ -173,3 +173,9 @@ def test_a_request_that_is_not_there(trace: Path, name: str, hint: str) -> None:
     result = CliRunner().invoke(cli, ["why", str(trace), name])
     assert result.exit_code == 2
     assert hint in result.output
+
+
+def test_who_is_refused_is_told_when_to_come_again() -> None:
+    settings = evolve(ROOM, reserve="declared", door=Door(client_requests=1, step_ns=10**9))
+    says = [event.says for event in story_of(settings).events]  # type: ignore[union-attr]
+    assert says == ["refused at the door, client_requests: 2 against 1; told to come again in 4.000 s"]
