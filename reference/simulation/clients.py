@@ -4,7 +4,7 @@ The runner tells what becomes of each request (`accepted`, `refused`, `got_token
 somebody does something, `leaving` and `coming` what.  Whoever leaves does so before anybody comes.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 
 from attrs import define, evolve, field, frozen
@@ -46,9 +46,13 @@ def again(incoming: OfClient, now_ns: int, retry_after_ns: int | None = None) ->
     )
 
 
+def _as_iterator(workload: Iterable[Incoming]) -> Iterator[Incoming]:
+    return iter(workload)
+
+
 @define(eq=False)
 class Clients:
-    _source: Iterator[Incoming] = field(converter=lambda workload: iter(workload))
+    _source: Iterator[Incoming] = field(converter=_as_iterator)
     _first: Incoming | None = field(init=False)
     _returning: list[tuple[int, int, OfClient]] = field(init=False, factory=list)
     _leaving: list[tuple[int, int, str, bool]] = field(init=False, factory=list)

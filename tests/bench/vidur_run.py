@@ -9,6 +9,7 @@ import logging
 import sys
 import tempfile
 import time
+from typing import Any
 
 from vidur import simulator as module
 from vidur._native.entities import ExecutionTime
@@ -28,23 +29,22 @@ BATCHES = [0, 0]
 """Steps, and tokens that they ran."""
 
 
-def constant(step_ns):
+def constant(step_ns: int) -> type:
     """The predictor that Vidur has no name for: abstract methods are about parts of a step, and are never asked."""
 
-    def get_execution_time(self, batch, pipeline_stage):
+    def get_execution_time(self: Any, batch: Any, pipeline_stage: int) -> Any:
         BATCHES[0] += 1
         BATCHES[1] += batch.total_num_q_tokens
         # Milliseconds of a layer, in the first place that counts.
-        return ExecutionTime(self._num_layers_per_pipeline_stage, step_ns / 1e6 / layers(self), *[0.0] * 13)
-
-    def layers(self):
-        return self._num_layers_per_pipeline_stage
+        return ExecutionTime(
+            self._num_layers_per_pipeline_stage, step_ns / 1e6 / self._num_layers_per_pipeline_stage, *[0.0] * 13
+        )
 
     parts = {name: lambda self, batch: 0.0 for name in BaseExecutionTimePredictor.__abstractmethods__}
     return type("Constant", (BaseExecutionTimePredictor,), {**parts, "get_execution_time": get_execution_time})
 
 
-def config(arrivals, folder, settings):
+def config(arrivals: str, folder: str, settings: dict[str, Any]) -> Any:
     return SimulationConfig(
         metrics_config=MetricsConfig(
             write_metrics=settings["write_metrics"],
@@ -75,7 +75,7 @@ def config(arrivals, folder, settings):
     )
 
 
-def run(arrivals, settings):
+def run(arrivals: str, settings: dict[str, Any]) -> dict[str, float]:
     BATCHES[:] = [0, 0]
     with tempfile.TemporaryDirectory() as folder:
         simulator = module.Simulator(config(arrivals, folder, settings))
@@ -89,7 +89,7 @@ def run(arrivals, settings):
         }
 
 
-def main():
+def main() -> None:
     logging.disable(logging.CRITICAL)
     asked_for = ExecutionTimePredictorType.RANDOM_FORREST  # by the configuration, since it is the default
     arrivals, settings = sys.argv[1], json.loads(sys.argv[2])

@@ -17,10 +17,10 @@ Runs = Sequence[Mapping[str, Any]]
 
 NS_PER_S = 1_000_000_000
 MOST_CLIENTS = 8
-PERCENTILES = {"p50": "-", "p95": "--", "p99": ":"}
-LANES = ("-", "--", ":", "-.")
+PERCENTILES: Mapping[str, Any] = {"p50": "-", "p95": "--", "p99": ":"}
+LANES: Sequence[Any] = ("-", "--", ":", "-.")
 TIMES = {"ttft_ns": "time to first token", "itl_ns": "inter-token latency", "end_to_end_ns": "end to end"}
-STYLE = {
+STYLE: Any = {
     "svg.hashsalt": "schedspec",  # else ids differ from run to run
     "svg.fonttype": "path",  # the same letters everywhere
     "axes.grid": True,
