@@ -2,7 +2,8 @@
 
 The clock goes from event to event in nanoseconds: a result, a cancel, an arrival, in this order where they coincide.
 After each the scheduler is asked for a step if fewer than `depth` are in flight.  The device runs one step after
-another; planning takes `host_ns`, which a second step in flight hides.
+another; planning takes `host_ns`, which a second step in flight hides.  Clients are a closed loop: they leave, lose
+patience, and ask again (`spec/workloads/clients.py`).
 """
 
 from array import array
@@ -13,8 +14,7 @@ from typing import Protocol, cast
 from attrs import Factory, define, field
 
 from ...spec.vocabulary import Delta, Outcome, Plan, Subject
-from ...spec.workloads import Incoming
-from .clients import Clients
+from ...spec.workloads import Clients, Incoming
 from .costs import CostModel
 from .decoding import Decoding
 from .record import Log, Record
@@ -65,7 +65,7 @@ class Simulation:
     host_ns: int = 0
     fast_forward: bool = True
     log: Log = Factory(Log)
-    _clients: Clients = field(init=False, factory=lambda: Clients(()))
+    _clients: Clients = field(init=False, factory=Clients)
     _decoding: Decoding = field(init=False)
     _flights: deque[Flight] = field(init=False, factory=deque)
     _all_sampled: bool = field(init=False, default=False)
@@ -127,7 +127,7 @@ class Simulation:
             self._apply(receipt.deltas)
         else:
             record.refused = receipt.reason or receipt.verdict
-            self._clients.refused(incoming, now)
+            self._clients.refused(incoming, now, receipt.retry_after_ns)
 
     def _record(self, incoming: Incoming) -> Record:
         request = incoming.request

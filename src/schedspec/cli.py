@@ -21,6 +21,7 @@ from attrs import evolve
 from . import __version__
 from .conformance import terminal
 from .conformance.files import file_name
+from .data import data
 from .proofs.command import prove
 from .spec.vocabulary import Settings, SettingsWarning, Subject, SubjectFactory
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 VOID = 2
 DEFAULT_FIRST_S = 120
 DEFAULT_TIMEOUT_S = 10.0
+WORKLOAD_HELP = "azure, mooncake, sharegpt, arxiv, vtc, csv, jsonl, each with :FILE; fitted:NAME; hostile:KIND"
 SUBJECT_HELP = "SUBJECT is a built-in name (reference, optimized, fault:ID), package.module:factory or exec:COMMAND."
 
 
@@ -43,6 +45,7 @@ def cli(ctx: click.Context, show_traceback: bool) -> None:
     ctx.with_resource(_told_once())
 
 
+cli.add_command(data)
 cli.add_command(prove)
 
 
@@ -58,9 +61,7 @@ def main() -> None:
 @click.option("--depth", type=click.Choice(["smoke", "quick", "standard", "soak"]), default="quick", show_default=True)
 @click.option("--seconds", type=click.FloatRange(min=1), default=600, help="How long a soak takes.", show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option(
-    "--workload", help="KIND:FILE, such as azure:trace.csv; 'none' for none. Default: azure, if it is at hand."
-)
+@click.option("--workload", help=f"{WORKLOAD_HELP}; 'none' for none.  Default: azure, or else fitted:azure-conv.")
 @click.option("--first-s", default=str(DEFAULT_FIRST_S), help="Seconds of the recorded workload.", show_default=True)
 @click.option(
     "--workload-s",
@@ -69,6 +70,7 @@ def main() -> None:
 )
 @click.option("--rate", default="1", help="How many times as fast requests come: 2, 0.5, 1/3.", show_default=True)
 @click.option("--size", default="1", help="Prompts and outputs times this.", show_default=True)
+@click.option("--cv", help="Burstiness of times that are drawn: 0 even, 1 Poisson, more is bursts.")
 @click.option(
     "--step-ns", type=click.IntRange(min=0), default=25_000_000, help="Fixed time of a step.", show_default=True
 )
@@ -101,6 +103,8 @@ def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
 
         quiet, strict = options["as_json"], options["strict"]
         run = _new_check(subject, options)
+        if run.workload is not None:
+            _counted(run.workload)
         known = _known_failures(subject, options)
         if options["junit"] is not None:
             _ensure_writable(options["junit"], "JUnit XML")
@@ -264,6 +268,7 @@ def _option(name: str, value: object) -> list[str]:
 @click.option("--rate", default="1", help="How many times as fast requests come: 2, 0.5, 1/3.", show_default=True)
 @click.option("--load", "loads", default="1", help="Runs at so many times that rate each: 0.5,1,2.", show_default=True)
 @click.option("--size", default="1", help="Prompts and outputs times this.", show_default=True)
+@click.option("--cv", help="Burstiness of times that are drawn: 0 even, 1 Poisson, more is bursts.")
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--ttft-ms", type=click.IntRange(min=1), default=1_000, help="Promised first token.", show_default=True)
 @click.option("--tpot-ms", type=click.IntRange(min=1), default=100, help="Promised time per token.", show_default=True)
@@ -277,13 +282,16 @@ def _option(name: str, value: object) -> list[str]:
 def replay(ctx: click.Context, /, workload: str, **options: Any) -> None:
     """Run a recorded workload on a virtual clock, once for each system and load: a table, and a page with pictures.
 
-    WORKLOAD is KIND:FILE, or KIND for the file that is usual.  Without --system it is the reference.  What is done is
-    written and shown even if a later run fails or somebody interrupts.
+    WORKLOAD is KIND:FILE with azure, mooncake, sharegpt, arxiv, vtc, csv or jsonl for KIND, KIND alone for the file
+    that is usual, or fitted:NAME or hostile:KIND, which need no file.  Without --system it is the reference.  What is
+    done is written and shown even if a later run fails or somebody interrupts.
     """
     with _one_sentence(ctx):
         conditions, systems, loads = _conditions(options), _systems(options), _loads(options["loads"])
         source = _workload({**options, "workload": workload}, as_json=options["as_json"])
-        count = _counted(source)
+        if source is None:
+            raise click.UsageError("replay needs a workload: write KIND:FILE, fitted:NAME or hostile:KIND")
+        count = _counted(source, min(system.settings.blocks * system.settings.block_size for system in systems))
         folder = _report_folder(options["report"] or Path("build") / "report" / "replay", "replay.json")
         told: dict[str, Any] = _replay_header(workload, options, [system.name for system in systems], list(loads))
         _write_replay(told, folder)
@@ -380,20 +388,15 @@ def _split_system(text: str) -> tuple[str, list[str]]:
     return (text, []) if found is None else (found[1], re.split(r",(?=\w+=)", found[2]))
 
 
-def _counted(workload: Any) -> int:
-    """All of it is read before anything runs, so that a bad line is told at once."""
-    if workload is None:
-        raise click.UsageError("replay needs a workload: write KIND:FILE")
-    count = sum(1 for _ in workload.arrivals())
-    if not count:
-        raise click.UsageError(f"{workload.path} has no requests in the first {workload.first_s} s")
-    return count
+def _counted(workload: Any, pool_tokens: int | None = None) -> int:
+    """All of it is read before anything runs, so that a bad line is told at once, as is a request that does not fit."""
+    return sum(1 for _ in workload.arrivals(pool_tokens))
 
 
 def _replay_header(workload: str, options: Mapping[str, Any], systems: list[str], loads: list[str]) -> dict[str, Any]:
     from .reference.simulation import DEFAULT
 
-    same = {name: options[name] for name in ("first_s", "rate", "size", "seed", "host_us", "price_per_hour")}
+    same = {name: options[name] for name in ("first_s", "rate", "size", "cv", "seed", "host_us", "price_per_hour")}
     cost = options["cost"] or DEFAULT
     return {
         "schema": "schedspec-replay/1",
@@ -413,7 +416,8 @@ def _by_hundreds(progress: Callable[[str, float, str], None], stage: str, count:
     def show(requests: int) -> None:
         if requests * 100 // count > shown[0]:
             shown[0] = requests * 100 // count
-            progress(stage, requests / count, f"{requests:,} of {count:,} requests")
+            again = f", {requests - count:,} more asked again" if requests > count else ""
+            progress(stage, min(1.0, requests / count), f"{min(requests, count):,} of {count:,} requests{again}")
 
     return show
 
@@ -709,21 +713,21 @@ def _subject(name: str, timeout_s: float) -> Callable[[Settings, int], Subject]:
 
 
 def _workload(options: Mapping[str, Any], *, as_json: bool) -> Any:
-    """What was asked for; without a word the Azure trace where it is at hand."""
+    """What was asked for; without a word the Azure trace, or where it is not at hand its statistics."""
     from .spec.workloads import MissingWorkload, parse_workload
 
     wanted = options["workload"]
     if wanted == "none":
         return None
-    scale = {"first_s": options["first_s"], "rate": options["rate"], "size": options["size"], "seed": options["seed"]}
+    scale = {name: options[name] for name in ("first_s", "rate", "size", "seed", "cv")}
+    if wanted is not None:
+        return parse_workload(wanted, **scale)
     try:
-        return parse_workload(wanted or "azure", **scale)
+        return parse_workload("azure", **scale)
     except MissingWorkload as error:
-        if wanted is not None:
-            raise
         if not as_json:
-            terminal.print_aside(f"no real arrivals: {error}")
-        return None
+            terminal.print_aside(f"fitted:azure-conv in place of real arrivals: {error}")
+        return parse_workload("fitted:azure-conv", **scale)
 
 
 def _cards() -> list[dict[str, Any]]:

@@ -295,7 +295,7 @@ class Check:
     def _replay_workload(self) -> None:
         if self.workload is None or self._enough():
             return
-        name = f"{self.workload.kind}:{self.workload.path.name}"
+        name = self.workload.name
         driver = negotiated(self.start, SETTINGS, self.findings.refused_settings)
         driver.keep_messages = False
 
@@ -312,6 +312,11 @@ class Check:
             progress=progress,
         )
         self.findings.workloads[name] = replayed
+        if replayed.too_large:
+            self.findings.notes.append(
+                f"{replayed.too_large} requests of {name} are larger than the pool, so a scheduler has to refuse them; "
+                f"the first is {replayed.first_too_large}"
+            )
         self._finished(driver, f"workload: {name}")
         self.progress("workload", 1.0, f"{name}, {replayed.requests} requests")
 

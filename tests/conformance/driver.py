@@ -4,7 +4,7 @@ It stops at the first message that breaks a rule: what follows a broken state sa
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from attrs import Factory, define
@@ -29,7 +29,8 @@ NEVER_ENDS = "LIVE-2"
 class Driver:
     """One run of one subject.  `messages` is its trace, `ops` its script, `broken` what the last message broke,
     `fault` how the subject broke the protocol.  A broken SHOULD leaves the state sound, and so does a wrong answer at
-    the door: the run goes on, and `advice` has the first break of each, with the number of operations until then."""
+    the door: the run goes on, and `advice` has the first break of each, with the number of operations until then.
+    `heard` is told each message."""
 
     subject: Subject
     settings: Settings
@@ -49,6 +50,7 @@ class Driver:
     keep_messages: bool = True
     observe_every: int = 1
     last_plan: Plan | None = None
+    heard: Callable[[Message], None] = lambda message: None
     stuck: bool = False
     went_past: bool = False
     gave_up: bool = False
@@ -182,6 +184,7 @@ class Driver:
     def _judge(self, message: Message) -> None:
         if self.keep_messages:
             self.messages.append(message)
+        self.heard(message)
         for violation in self.monitor.feed(message):
             self.stuck |= violation.rule == NEVER_ENDS
             rule = registry.rules[violation.rule]

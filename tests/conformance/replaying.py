@@ -1,18 +1,21 @@
 """Real arrivals and lengths against a subject, on a virtual clock."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
-from attrs import frozen
+from attrs import define, frozen
 
-from schedspec.spec.vocabulary import Settings
-from schedspec.spec.workloads import Incoming, Workload, to_requests
+from schedspec.spec.vocabulary import Message, Settings
+from schedspec.spec.workloads import Arrival, Clients, Incoming, Workload, to_requests
 
 from .driver import Driver
 from .script import COMPLETE, STEP, Op
 
 SETTINGS = Settings(blocks=2048, block_size=16, seats=128, token_budget=2048, watermark_blocks=20)
 """A pool that the Azure conversation trace fills now and then at its own rate."""
+
+ENDS = ("finished", "failed", "cancelled", "expired")
 
 
 @frozen(kw_only=True)
@@ -28,10 +31,14 @@ class StepTime:
 
 @frozen
 class Replayed:
+    """`too_large`: requests that no scheduler can serve to their end, `first_too_large` where the first one stands."""
+
     requests: int
     steps: int
     pairs: int
     cut_short: bool
+    too_large: int = 0
+    first_too_large: str = ""
 
 
 def replay_workload(
@@ -43,50 +50,95 @@ def replay_workload(
     wall_s: float | None = None,
     progress: Callable[[int], None] = lambda requests: None,
 ) -> Replayed:
-    """Submit requests when their time has come, step while there is work, drain at the end.
+    """Submit requests when their time has come, cancel when their clients leave, step while there is work, drain at the
+    end.
 
     After `wall_s` seconds of this machine's time no more requests come, and the result says so.
     """
-    run = _Run(driver, to_requests(workload.arrivals(), seed), step_time, progress)
+    sizes = _Sizes(driver.settings.blocks * driver.settings.block_size)
+    run = _Run(driver, Clients(to_requests(sizes.of(workload.arrivals()), seed)), step_time, progress)
+    driver.heard = run.hear
     deadline = None if wall_s is None else time.monotonic() + wall_s
-    while not driver.over and run.incoming is not None:
-        run.submit_due()
+    while not driver.over and (run.clients.may_come or driver.monitor.live):
+        run.clients_act()
         run.step()
         if deadline is not None and time.monotonic() > deadline:
             break
-    cut_short = run.incoming is not None and not driver.over
+    cut_short = run.clients.may_come and not driver.over
     while not driver.over and driver.monitor.live:
+        run.clients_leave()
         run.step()
     if not driver.over:
         driver.drain()
-    return Replayed(run.requests, run.steps, run.pairs, cut_short)
+    return Replayed(run.requests, run.steps, run.pairs, cut_short, sizes.too_large, sizes.first)
+
+
+@define
+class _Sizes:
+    pool_tokens: int
+    too_large: int = 0
+    first: str = ""
+
+    def of(self, arrivals: Iterable[Arrival]) -> Iterator[Arrival]:
+        for number, arrival in enumerate(arrivals):
+            if arrival.kv_tokens > self.pool_tokens:
+                self.too_large += 1
+                self.first = self.first or arrival.place or f"request {number}"
+            yield arrival
 
 
 class _Run:
     def __init__(
         self,
         driver: Driver,
-        source: Iterator[Incoming],
+        clients: Clients,
         step_time: StepTime,
         progress: Callable[[int], None],
     ) -> None:
         self.driver = driver
-        self.source = source
+        self.clients = clients
         self.step_time = step_time
         self.progress = progress
-        self.incoming = next(source, None)
+        self.submitted: Incoming | None = None
         self.requests = self.steps = self.pairs = 0
 
-    def submit_due(self) -> None:
+    def clients_act(self) -> None:
         """Everybody whose time has come; with nothing to do the clock jumps to the next one."""
         driver = self.driver
-        if self.incoming is not None and not driver.monitor.live:
-            driver.do(Op("tick", ns=max(0, self.incoming.now_ns - driver.now_ns)))
-        while self.incoming is not None and self.incoming.now_ns <= driver.now_ns and not driver.over:
-            driver.do(Op("submit", self.incoming.request, self.incoming.output_tokens))
+        due_ns = self.clients.next_ns
+        if due_ns is not None and not driver.monitor.live:
+            driver.do(Op("tick", ns=max(0, due_ns - driver.now_ns)))
+        self.clients_leave()
+        for incoming in self.clients.coming(driver.now_ns):
+            self.submitted = incoming
+            driver.do(Op("submit", incoming.request, incoming.output_tokens))
             self.requests += 1
-            self.incoming = next(self.source, None)
+            if driver.over:
+                break
         self.progress(self.requests)
+
+    def clients_leave(self) -> None:
+        for request in self.clients.leaving(self.driver.now_ns):
+            self.driver.do(Op("cancel", id=request))
+
+    def hear(self, message: Message) -> None:
+        """What becomes of a request is what its client goes by."""
+        answer = message.answer
+        if message.kind == "submit":
+            self._hear_receipt(answer)
+        deltas = answer if message.kind in ("complete", "cancel") else getattr(answer, "deltas", ())
+        for name, *fields in deltas:
+            if name == "delivered":
+                self.clients.got_tokens(fields[0])
+            elif name in ENDS:
+                self.clients.ended(fields[0])
+
+    def _hear_receipt(self, receipt: Any) -> None:
+        assert self.submitted is not None
+        if receipt.verdict == "accepted":
+            self.clients.accepted(self.submitted, self.driver.now_ns)
+        else:
+            self.clients.refused(self.submitted, self.driver.now_ns, receipt.retry_after_ns)
 
     def step(self) -> None:
         driver = self.driver

@@ -7,9 +7,8 @@ from random import Random
 from attrs import evolve, field, frozen
 
 from schedspec.reference.simulation import Batch, CostModel, Log, Simulation, metrics
-from schedspec.reference.simulation.clients import OfClient, Patience
 from schedspec.spec.vocabulary import NS_PER_S, Request, Settings, Subject, SubjectFactory
-from schedspec.spec.workloads import Incoming
+from schedspec.spec.workloads import Incoming, Patience
 
 MS = 1_000_000
 
@@ -52,15 +51,8 @@ def client(
     *,
     cancel_after_ns: int | None = None,
     patience: Patience | None = None,
-) -> OfClient:
-    plain = incoming(id, now_ns, prompt, output)
-    return OfClient(
-        now_ns=now_ns,
-        request=plain.request,
-        output_tokens=output,
-        cancel_after_ns=cancel_after_ns,
-        patience=patience,
-    )
+) -> Incoming:
+    return evolve(incoming(id, now_ns, prompt, output), cancel_after_ns=cancel_after_ns, patience=patience)
 
 
 def poisson(seed: int, count: int, per_s: float, prompt: int, output: int, clients: int = 1) -> list[Incoming]:

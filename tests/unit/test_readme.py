@@ -35,7 +35,7 @@ from schedspec.spec.vocabulary import (
     RequestView,
     Settings,
 )
-from schedspec.spec.workloads import WorkloadError, parse_workload
+from schedspec.spec.workloads import WorkloadError, fitted, generic, hostile, parse_workload
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -287,7 +287,10 @@ def test_every_workload_is_named() -> None:
         parse_workload("-")
     kinds = str(error.value).rpartition("known are ")[2].split(", ")
     assert len(kinds) > 1
-    assert [kind for kind in kinds if f"{kind}:FILE" not in README] == []
+    assert [kind for kind in kinds if not re.search(rf"`{kind}:(FILE|NAME|KIND)`", README)] == []
+    section = README.partition("\n## Workloads\n")[2].partition("\n## ")[0]
+    assert [name for name in (*fitted.SOURCES, *hostile.SOURCES) if f"`{name}`" not in section] == []
+    assert first_column("Your own") == set(generic.NAMES)
 
 
 def test_every_rule_that_is_named_exists() -> None:

@@ -6,6 +6,7 @@ from math import sqrt
 from random import Random
 
 import pytest
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +20,7 @@ from schedspec.reference.simulation.record import Timeline
 from schedspec.spec.vocabulary import NS_PER_S, Plan, Policy, Settings
 from schedspec.spec.workloads import Incoming
 
-from .simulated import MS, Constant, PerToken, Watched, as_bytes, client, incoming, poisson, run, with_priorities
+from .simulated import MS, Constant, PerToken, Watched, as_bytes, incoming, poisson, run, with_priorities
 
 ROOMY = Settings(blocks=512, seats=16, token_budget=256)
 
@@ -65,7 +66,8 @@ def test_a_second_step_in_flight_hides_the_time_of_planning() -> None:
 
 
 def test_a_cancel_comes_when_it_comes() -> None:
-    log = run(make, ROOMY, [client("a", 0, 4, 9, cancel_after_ns=25 * MS), incoming("b", 0, 4, 9)], Constant())
+    leaves = evolve(incoming("a", 0, 4, 9), cancel_after_ns=25 * MS)
+    log = run(make, ROOMY, [leaves, incoming("b", 0, 4, 9)], Constant())
     a = log.records["a"]
     assert (a.end, a.ended_ns, len(a.token_ns)) == ("cancelled", 25 * MS, 2)
     tokens = metrics(log)["tokens"]

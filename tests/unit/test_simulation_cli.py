@@ -124,6 +124,12 @@ def test_bad_options_are_one_sentence(replayed: Any, arguments: list[str], says:
         (f"{COLUMNS}\n2023-11-16 18:00:00.0,nan,3\n", ":2: ContextTokens is 'nan', but must be an integer"),
         (f"{COLUMNS}\n2023-11-16 18:00:01.0,4,3\n2023-11-16 18:00:00.0,4,3\n", "is not in order of time"),
         (f"{COLUMNS}\n", "has no requests"),
+        ("", "is empty"),
+        (f"{COLUMNS}\n2023-11-16 18:00:00.0,4,0\n", ":2: GeneratedTokens is 0, but must be at least 1"),
+        (
+            f"{COLUMNS}\n2023-11-16 18:00:00.0,900000,3\n",
+            ":2: needs KV of 900,002 tokens (900,000 of its prompt)",
+        ),
     ],
 )
 def test_a_bad_file_is_told_before_anything_runs(tmp_path: Path, text: str, says: str) -> None:

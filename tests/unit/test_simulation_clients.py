@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 from schedspec import optimized
 from schedspec.reference import make
 from schedspec.reference.simulation import metrics
-from schedspec.reference.simulation.clients import Patience
 from schedspec.spec.vocabulary import Settings
-from schedspec.spec.workloads import Incoming
+from schedspec.spec.workloads import Incoming, Patience
 
 from .simulated import MS, Constant, as_bytes, client, incoming, poisson, run
 

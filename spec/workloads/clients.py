@@ -1,4 +1,4 @@
-"""Clients: who comes, who leaves, and who comes back, for whoever runs the requests.
+"""Clients in a closed loop: who comes, who leaves, and who comes back, for whoever runs the requests.
 
 The runner tells what becomes of each request (`accepted`, `refused`, `got_tokens`, `ended`); `next_ns` says when
 somebody does something, `leaving` and `coming` what.  Whoever leaves does so before anybody comes.
@@ -7,43 +7,9 @@ somebody does something, `leaving` and `coming` what.  Whoever leaves does so be
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 
-from attrs import define, evolve, field, frozen
+from attrs import define, field
 
-from ...spec.workloads import Incoming
-
-
-@frozen(kw_only=True)
-class Patience:
-    """A client that cancels when `first_token_ns` have gone by without a first token.  Then, or when it was refused, it
-    asks again `retry_ns` later, as long as `retries` are left."""
-
-    first_token_ns: int
-    retries: int = 0
-    retry_ns: int = 0
-
-
-@frozen(kw_only=True)
-class OfClient(Incoming):
-    """A request whose client leaves `cancel_after_ns` after it came, or waits with `patience`."""
-
-    cancel_after_ns: int | None = None
-    patience: Patience | None = None
-
-
-def again(incoming: OfClient, now_ns: int, retry_after_ns: int | None = None) -> OfClient | None:
-    """What a client sends after it has given up, or was refused: the same under another name (r5, r5~1, r5~2, …) with
-    one retry less, or nothing.  A client that was told when to come back does so."""
-    patience = incoming.patience
-    if patience is None or patience.retries == 0:
-        return None
-    first, _, attempt = incoming.request.id.partition("~")
-    wait_ns = patience.retry_ns if retry_after_ns is None else retry_after_ns
-    return evolve(
-        incoming,
-        now_ns=now_ns + wait_ns,
-        request=evolve(incoming.request, id=f"{first}~{int(attempt or 0) + 1}"),
-        patience=evolve(patience, retries=patience.retries - 1),
-    )
+from .requests import Incoming, again
 
 
 def _as_iterator(workload: Iterable[Incoming]) -> Iterator[Incoming]:
@@ -52,12 +18,12 @@ def _as_iterator(workload: Iterable[Incoming]) -> Iterator[Incoming]:
 
 @define(eq=False)
 class Clients:
-    _source: Iterator[Incoming] = field(converter=_as_iterator)
+    _source: Iterator[Incoming] = field(default=(), converter=_as_iterator)
     _first: Incoming | None = field(init=False)
-    _returning: list[tuple[int, int, OfClient]] = field(init=False, factory=list)
+    _returning: list[tuple[int, int, Incoming]] = field(init=False, factory=list)
     _leaving: list[tuple[int, int, str, bool]] = field(init=False, factory=list)
-    _live: dict[str, OfClient] = field(init=False, factory=dict)
-    _waits_for_token: set[str] = field(init=False, factory=set)
+    _live: dict[str, Incoming] = field(init=False, factory=dict)
+    _without_token: set[str] = field(init=False, factory=set)
     _number: int = field(init=False, default=0)
 
     def __attrs_post_init__(self) -> None:
@@ -73,9 +39,9 @@ class Clients:
     @property
     def next_ns(self) -> int | None:
         """When somebody comes or leaves next, if nothing happens before."""
-        self._forget_who_stays()
         times = [self._first.now_ns] if self._first is not None else []
         times += [self._returning[0][0]] if self._returning else []
+        self._forget_who_stays()
         times += [self._leaving[0][0]] if self._leaving else []
         return min(times, default=None)
 
@@ -88,17 +54,17 @@ class Clients:
             self.ended(request)
             yield request
             if is_impatient:
-                self._comes_back(again(incoming, now_ns))
+                self._come_back(again(incoming, now_ns))
             self._forget_who_stays()
 
     def coming(self, now_ns: int) -> Iterator[Incoming]:
         """Requests to be submitted now, in the order of their times; those that come back are last at any time."""
         while True:
-            first, back = self._first, self._returning
-            if back and (first is None or back[0][0] < first.now_ns):
-                if back[0][0] > now_ns:
+            first = self._first
+            if self._returning and (first is None or self._returning[0][0] < first.now_ns):
+                if self._returning[0][0] > now_ns:
                     return
-                yield heappop(back)[2]
+                yield heappop(self._returning)[2]
             elif first is not None and first.now_ns <= now_ns:
                 self._first = next(self._source, None)
                 yield first
@@ -108,27 +74,26 @@ class Clients:
     # --- what they are told ------------------------------------------------------------------------------
 
     def accepted(self, incoming: Incoming, now_ns: int) -> None:
-        if not isinstance(incoming, OfClient):
+        if incoming.cancel_after_ns is None and incoming.patience is None:
             return
         request = incoming.request.id
         self._live[request] = incoming
         if incoming.cancel_after_ns is not None:
             self._will_leave(now_ns + incoming.cancel_after_ns, request, is_impatient=False)
         if incoming.patience is not None:
-            self._waits_for_token.add(request)
+            self._without_token.add(request)
             self._will_leave(now_ns + incoming.patience.first_token_ns, request, is_impatient=True)
 
     def refused(self, incoming: Incoming, now_ns: int, retry_after_ns: int | None = None) -> None:
-        if isinstance(incoming, OfClient):
-            self._comes_back(again(incoming, now_ns, retry_after_ns))
+        self._come_back(again(incoming, now_ns, retry_after_ns))
 
     def got_tokens(self, requests: Sequence[str]) -> None:
-        if self._waits_for_token:
-            self._waits_for_token.difference_update(requests)
+        if self._without_token:
+            self._without_token.difference_update(requests)
 
     def ended(self, request: str) -> None:
         self._live.pop(request, None)
-        self._waits_for_token.discard(request)
+        self._without_token.discard(request)
 
     # --- within ------------------------------------------------------------------------------------------
 
@@ -136,7 +101,7 @@ class Clients:
         self._number += 1
         heappush(self._leaving, (when_ns, self._number, request, is_impatient))
 
-    def _comes_back(self, incoming: OfClient | None) -> None:
+    def _come_back(self, incoming: Incoming | None) -> None:
         if incoming is not None:
             self._number += 1
             heappush(self._returning, (incoming.now_ns, self._number, incoming))
@@ -145,6 +110,6 @@ class Clients:
         """Those on top whose request has ended, or whose impatient client has got a token."""
         while self._leaving:
             _, _, request, is_impatient = self._leaving[0]
-            if request in self._live and not (is_impatient and request not in self._waits_for_token):
+            if request in self._live and not (is_impatient and request not in self._without_token):
                 return
             heappop(self._leaving)
