@@ -224,11 +224,10 @@ class Simulation:
 
     def _ends_ahead(self) -> list[int]:
         """When the next steps would end, as far as no other event comes before and no model stops."""
-        most, due, batch = self._decoding.steps_before_an_end, self._clients.next_ns, self._decoding.batch
+        now, due, batch = self.log.now_ns, self._clients.next_ns, self._decoding.batch
         ends: list[int] = []
-        now = self.log.now_ns
-        while len(ends) < min(most, MOST_AHEAD):
-            now += self.host_ns + max(1, self.cost.step_ns(batch.after(len(ends))))
+        for step in range(min(self._decoding.steps_before_an_end, MOST_AHEAD)):
+            now += self.host_ns + max(1, self.cost.step_ns(batch.after(step)))
             if due is not None and now > due:
                 break
             ends.append(now)
@@ -236,10 +235,11 @@ class Simulation:
 
     def _skipped(self, ends: list[int]) -> None:
         """The log of these steps, as if they had been asked for one by one."""
-        log, batch = self.log, self._decoding.batch
+        log, width, resident = self.log, self._decoding.batch.decodes, self._decoding.resident_tokens
         for end in ends:
-            self._decoding.skips(1)
-            log.counts(log.now_ns + self.host_ns, end, batch.decodes, self._decoding.resident_tokens)
+            resident += width
+            log.counts(log.now_ns + self.host_ns, end, width, resident)
             log.now_ns = end
+        self._decoding.skips(len(ends))
         log.delivered_again(array("q", ends))
         log.skipped_steps += len(ends)
