@@ -63,8 +63,8 @@ def metrics(
         "curves": {"permille": list(CURVE_PERMILLE), "lanes": _curves(records)},
         "kv_tokens": _kv(log),
         "service": service(records, shares or Shares()),
-        "lanes": _by(records, lambda record: record.lane, objective, span_ns),
-        "clients": _by(records, lambda record: record.client, objective, span_ns),
+        "lanes": _by(records, lambda record: record.lane, objective, span_ns, whole),
+        "clients": _by(records, lambda record: record.client, objective, span_ns, whole),
     }
 
 
@@ -222,11 +222,14 @@ def _span_ns(records: Sequence[Record]) -> int:
 
 
 def _by(
-    records: Sequence[Record], key: Callable[[Record], str], objective: Objective, span_ns: int
+    records: Sequence[Record], key: Callable[[Record], str], objective: Objective, span_ns: int, whole: dict[str, Any]
 ) -> dict[str, dict[str, Any]]:
+    """A group that is all of them has the metrics of the whole."""
     groups: dict[str, list[Record]] = {}
     for record in records:
         groups.setdefault(key(record), []).append(record)
+    if len(groups) == 1:
+        return {name: dict(whole) for name in groups}
     return {name: group_metrics(groups[name], objective, span_ns) for name in sorted(groups)}
 
 
