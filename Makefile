@@ -8,7 +8,7 @@ vllm_worst := --setting policy=priority --setting prefix_caching=true
 vllm_pip := .venv-vllm/bin/python -m pip --disable-pip-version-check install -q
 kernels_pip := .venv-kernels/bin/python -m pip --disable-pip-version-check install -q --no-compile
 
-.PHONY: help check test lint bench bench-gpu kernels proofs exhaust vllm vllm-known vllm-matrix vtc clean
+.PHONY: help check test lint bench bench-gpu kernels proofs exhaust vidur vllm vllm-known vllm-matrix vtc clean
 
 help:
 	@echo 'make check    hold the reference to the specification (installs the base and the suite only)'
@@ -16,12 +16,13 @@ help:
 	@echo 'make lint     check style, types and who imports whom'
 	@echo 'make proofs   run the proofs, and the search in small scopes; ARGS=--mutants: of each guard and effect, what pins it'
 	@echo 'make exhaust  that search alone; ARGS=--deep takes minutes'
-	@echo 'make bench    measure speeds, beside vLLM where `make vllm` has been'
+	@echo 'make bench    measure speeds, beside vLLM and Vidur where `make vllm` and `make vidur` have been'
 	@echo 'make kernels  install torch and triton beside the suite, into .venv-kernels (2 GB), and test the kernels'
 	@echo 'make bench-gpu  measure a step on a CUDA device; PYTHON=... has torch and triton'
 	@echo 'make vllm-matrix  judge it in 16 configurations, into tests/reports (minutes)'
 	@echo 'make vtc      compile the VTC program to build/vtc (fetches go where there is none)'
 	@echo 'make vllm     install the released vLLM beside the suite, into .venv-vllm (2 GB)'
+	@echo 'make vidur    install the Vidur simulator into .venv-vidur (600 MB), for `make bench`'
 	@echo 'make clean    remove everything that these make, .venv included'
 	@echo
 	@echo 'ARGS="..." is handed to the command underneath; PYTHON=... chooses the interpreter of .venv'
@@ -58,6 +59,8 @@ exhaust: .venv/dev.stamp
 
 vtc: build/vtc
 
+vidur: .venv-vidur/stamp
+
 vllm: .venv-vllm/stamp
 	@echo 'now, for example: .venv-vllm/bin/schedspec check vllm'
 
@@ -73,7 +76,7 @@ vllm-matrix: .venv-vllm/stamp
 	  --over overlap_depth=1,2 --report $(vllm_reports) $(ARGS)
 
 clean:
-	rm -rf .venv .venv-vllm .venv-kernels build dist src/*.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-vidur .venv-vllm .venv-kernels build dist src/*.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # setuptools comes first, at its pin, and builds without isolation: nothing unpinned is fetched.
@@ -115,4 +118,10 @@ build/go/bin/go:
 	$(PYTHON) -m venv .venv-kernels
 	$(kernels_pip) $$(grep '^torch==' requirements-kernels.txt)
 	$(kernels_pip) --no-deps -r requirements-kernels.txt
+	@touch $@
+
+# By itself: what it needs to run, without what it plots and serves with.
+.venv-vidur/stamp: requirements-vidur.txt
+	$(PYTHON) -m venv .venv-vidur
+	.venv-vidur/bin/python -m pip --disable-pip-version-check install -q --no-compile --no-deps -r requirements-vidur.txt
 	@touch $@

@@ -4,7 +4,7 @@ All arithmetic is on integers: coefficients are picoseconds, a step is nanosecon
 every machine.
 """
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from attrs import frozen
 
@@ -12,8 +12,7 @@ PS_PER_NS = 1_000
 PS_PER_S = 1_000_000_000_000
 
 
-@frozen
-class Batch:
+class Batch(NamedTuple):
     """What a step runs.  `decodes` entries of one token each, which read `context_tokens` positions in all, their own
     included; `chunks` of prompts, each (positions before it, its tokens)."""
 

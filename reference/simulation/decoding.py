@@ -97,7 +97,7 @@ class Decoding:
     def _begins(self, request: str, reached: int) -> None:
         record = self.records[request]
         self._since[request] = self.ticks
-        self._ends[request] = self.ticks + record.prompt_tokens + record.output_tokens - 1 - reached
+        self._ends[request] = self.ticks + record.last_end - reached
         self.context_tokens += reached
 
     def _stops(self, request: str) -> None:

@@ -9,6 +9,8 @@ patience, and ask again (`spec/workloads/clients.py`).
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from itertools import compress
+from operator import add, ge
 from typing import Protocol, cast
 
 from attrs import Factory, define, field
@@ -68,7 +70,7 @@ class Simulation:
     _clients: Clients = field(init=False, factory=Clients)
     _decoding: Decoding = field(init=False)
     _flights: deque[Flight] = field(init=False, factory=deque)
-    _all_sampled: bool = field(init=False, default=False)
+    _last_ends: dict[str, int] = field(init=False, factory=dict)
     _live: int = field(init=False, default=0)
     _idle: int = field(init=False, default=0)
 
@@ -136,6 +138,7 @@ class Simulation:
         output = min(incoming.output_tokens, request.max_output_tokens)
         record = Record(request.id, request.client, request.lane, incoming.now_ns, request.prompt_tokens, output)
         self.log.records[request.id] = record
+        self._last_ends[request.id] = record.last_end
         return record
 
     # --- steps -------------------------------------------------------------------------------------------
@@ -162,19 +165,13 @@ class Simulation:
         self._apply(self.subject.complete(self._outcome(flight.plan), self.log.now_ns))
 
     def _outcome(self, plan: Plan) -> Outcome:
-        """A token for each entry that samples; the model ends where the workload says."""
-        records = self.log.records
-        sampled = [
-            (request, start + count - records[request].prompt_tokens + 1, records[request])
-            for request, start, count, samples in zip(plan.request, plan.start, plan.tokens, plan.samples, strict=True)
-            if samples
-        ]
-        return Outcome(
-            step=plan.step,
-            request=[request for request, _, _ in sampled],
-            token=[(7_919 * outputs + record.prompt_tokens) % VOCABULARY for _, outputs, record in sampled],
-            stop=[outputs >= record.output_tokens for _, outputs, record in sampled],
-        )
+        """A token for each entry that samples; the model ends where the workload says.  All requests have the same
+        token at a position, so that what follows an equal prompt is equal."""
+        request = list(compress(plan.request, plan.samples))
+        end = list(compress(map(add, plan.start, plan.tokens), plan.samples))
+        last = map(self._last_ends.__getitem__, request)
+        token = [7_919 * position % VOCABULARY for position in end]
+        return Outcome(step=plan.step, request=request, token=token, stop=list(map(ge, end, last)))
 
     # --- what deltas say ---------------------------------------------------------------------------------
 
@@ -227,11 +224,10 @@ class Simulation:
 
     def _ends_ahead(self) -> list[int]:
         """When the next steps would end, as far as no other event comes before and no model stops."""
-        most, due, batch = self._decoding.steps_before_an_end, self._clients.next_ns, self._decoding.batch
+        now, due, batch = self.log.now_ns, self._clients.next_ns, self._decoding.batch
         ends: list[int] = []
-        now = self.log.now_ns
-        while len(ends) < min(most, MOST_AHEAD):
-            now += self.host_ns + max(1, self.cost.step_ns(batch.after(len(ends))))
+        for step in range(min(self._decoding.steps_before_an_end, MOST_AHEAD)):
+            now += self.host_ns + max(1, self.cost.step_ns(batch.after(step)))
             if due is not None and now > due:
                 break
             ends.append(now)
@@ -239,10 +235,11 @@ class Simulation:
 
     def _skipped(self, ends: list[int]) -> None:
         """The log of these steps, as if they had been asked for one by one."""
-        log, batch = self.log, self._decoding.batch
+        log, width, resident = self.log, self._decoding.batch.decodes, self._decoding.resident_tokens
         for end in ends:
-            self._decoding.skips(1)
-            log.counts(log.now_ns + self.host_ns, end, batch.decodes, self._decoding.resident_tokens)
+            resident += width
+            log.counts(log.now_ns + self.host_ns, end, width, resident)
             log.now_ns = end
+        self._decoding.skips(len(ends))
         log.delivered_again(array("q", ends))
         log.skipped_steps += len(ends)

@@ -4,8 +4,10 @@ Percentiles are nearest-rank: the smallest value that at least so many percent o
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
+from itertools import chain
+from operator import sub
 from typing import Any
 
 from attrs import frozen
@@ -13,7 +15,10 @@ from attrs import frozen
 from .record import Log, Record
 
 NS_PER_S = 1_000_000_000
+NS_PER_HOUR = 3_600 * NS_PER_S
 PERCENTS = (50, 95, 99)
+CURVE_PERMILLE = (*range(0, 1_000, 10), 995, 999, 1_000)
+"""Where a cumulative distribution is told."""
 
 
 @frozen(kw_only=True)
@@ -40,18 +45,26 @@ class Shares:
     window_ns: int = 60 * NS_PER_S
 
 
-def metrics(log: Log, objective: Objective | None = None, shares: Shares | None = None) -> dict[str, Any]:
-    """All metrics of a run: of everybody, of each lane and of each client."""
+def metrics(
+    log: Log,
+    objective: Objective | None = None,
+    shares: Shares | None = None,
+    price_per_hour: Fraction | None = None,
+) -> dict[str, Any]:
+    """All metrics of a run: of everybody, of each lane and of each client.  `price_per_hour`: of the machine, in any
+    currency, if prices are to be told."""
     objective, records = objective or Objective(), list(log.records.values())
     span_ns = _span_ns(records)
     whole = group_metrics(records, objective, span_ns)
     return whole | {
         "objective": {"ttft_ns": objective.ttft_ns, "tpot_ns": objective.tpot_ns},
         "engine": _engine(log, span_ns),
+        "cost": cost(whole["tokens"], span_ns, price_per_hour),
+        "curves": {"permille": list(CURVE_PERMILLE), "lanes": _curves(records)},
         "kv_tokens": _kv(log),
         "service": service(records, shares or Shares()),
-        "lanes": _by(records, lambda record: record.lane, objective, span_ns),
-        "clients": _by(records, lambda record: record.client, objective, span_ns),
+        "lanes": _by(records, lambda record: record.lane, objective, span_ns, whole),
+        "clients": _by(records, lambda record: record.client, objective, span_ns, whole),
     }
 
 
@@ -65,7 +78,7 @@ def group_metrics(records: Sequence[Record], objective: Objective, span_ns: int)
         "ended_otherwise": sum(record.end is not None and not record.has_finished for record in records),
         "preemptions": sum(record.preemptions for record in records),
         "ttft_ns": distribution(ttft_ns(record) for record in records if record.token_ns),
-        "itl_ns": distribution(later - earlier for record in records for earlier, later in pairwise(record.token_ns)),
+        "itl_ns": distribution(_itl_ns(records)),
         "tpot_ns": distribution(t for record in finished if (t := tpot_ns(record)) is not None),
         "queue_age_ns": distribution(_queue_age_ns(record) for record in records if record.admitted_ns is not None),
         "end_to_end_ns": distribution(_end_to_end_ns(record) for record in finished),
@@ -102,25 +115,81 @@ def distribution(values: Iterable[int]) -> dict[str, int] | None:
     if not ordered:
         return None
     count = len(ordered)
-    percentiles = {f"p{percent}": ordered[-(-percent * count // 100) - 1] for percent in PERCENTS}
+    percentiles = {f"p{percent}": ordered[_rank(percent, 100, count)] for percent in PERCENTS}
     return {"count": count, "mean": sum(ordered) // count, **percentiles, "max": ordered[-1]}
+
+
+def _curves(records: Sequence[Record]) -> dict[str, dict[str, list[int]]]:
+    """Of each lane the times that so many permille do not exceed, in the order of CURVE_PERMILLE; nothing of nobody."""
+    lanes: dict[str, list[Record]] = {}
+    for record in records:
+        lanes.setdefault(record.lane, []).append(record)
+    return {lane: {name: _curve(values) for name, values in _times(lanes[lane]).items()} for lane in sorted(lanes)}
+
+
+def _times(records: Sequence[Record]) -> dict[str, Iterable[int]]:
+    return {
+        "ttft_ns": (ttft_ns(record) for record in records if record.token_ns),
+        "itl_ns": _itl_ns(records),
+        "end_to_end_ns": (_end_to_end_ns(record) for record in records if record.has_finished),
+    }
+
+
+def _itl_ns(records: Sequence[Record]) -> Iterable[int]:
+    return chain.from_iterable(map(sub, record.token_ns[1:], record.token_ns) for record in records)
+
+
+def _curve(values: Iterable[int]) -> list[int]:
+    ordered = sorted(values)
+    return [ordered[_rank(permille, 1_000, len(ordered))] for permille in CURVE_PERMILLE] if ordered else []
+
+
+def _rank(part: int, whole: int, count: int) -> int:
+    """Place of the smallest of so many values in order that at least this part of them do not exceed."""
+    return max(0, -(-part * count // whole) - 1)
 
 
 def _tokens(records: Sequence[Record], span_ns: int) -> dict[str, Any]:
     """Run tokens are useful if a request that finished needed them, once.  `repeated` were run before; `wasted` are
-    those and what was run for requests that did not finish, or beyond their last token."""
+    those and what was run for requests that did not finish, or beyond their last token.  `wasted_by` has each of them
+    once: by how the request ended, and of those that finished whether it was run again or too far."""
     run = sum(record.run_tokens for record in records)
     useful = sum(_useful_tokens(record) for record in records)
     outputs = sum(len(record.token_ns) for record in records)
     return {
         "run": run,
         "useful": useful,
+        "useful_outputs": sum(len(record.token_ns) for record in records if record.has_finished),
         "wasted": run - useful,
+        "wasted_by": _wasted_by(records),
         "repeated": sum(record.repeated_tokens for record in records),
         "cached": sum(record.cached_tokens for record in records),
         "outputs": outputs,
         "outputs_per_s": _per_s(outputs, span_ns),
     }
+
+
+def _wasted_by(records: Sequence[Record]) -> dict[str, int]:
+    wasted = dict.fromkeys(("recomputed", "too_far", "cancelled", "expired", "failed", "unfinished"), 0)
+    for record in records:
+        if record.has_finished:
+            wasted["recomputed"] += record.repeated_tokens
+            wasted["too_far"] += record.run_tokens - record.repeated_tokens - _useful_tokens(record)
+        else:
+            wasted[record.end or "unfinished"] += record.run_tokens
+    return wasted
+
+
+def cost(tokens: Mapping[str, Any], span_ns: int, price_per_hour: Fraction | None) -> dict[str, Any]:
+    """Machine time, from the first arrival to the last end, for each token that somebody who finished needed, and for
+    each output among them; with a price also what a million of each costs.  None if there is none."""
+    told: dict[str, Any] = {"machine_ns": span_ns}
+    for name, count in (("useful_token", tokens["useful"]), ("useful_output", tokens["useful_outputs"])):
+        told[f"machine_ns_per_{name}"] = span_ns // count if count else None
+        if price_per_hour is not None:
+            price = price_per_hour * span_ns * 1_000_000 / (NS_PER_HOUR * count) if count else None
+            told[f"price_per_million_{name}s"] = None if price is None else round(float(price), 6)
+    return told
 
 
 def _useful_tokens(record: Record) -> int:
@@ -153,11 +222,14 @@ def _span_ns(records: Sequence[Record]) -> int:
 
 
 def _by(
-    records: Sequence[Record], key: Callable[[Record], str], objective: Objective, span_ns: int
+    records: Sequence[Record], key: Callable[[Record], str], objective: Objective, span_ns: int, whole: dict[str, Any]
 ) -> dict[str, dict[str, Any]]:
+    """A group that is all of them has the metrics of the whole."""
     groups: dict[str, list[Record]] = {}
     for record in records:
         groups.setdefault(key(record), []).append(record)
+    if len(groups) == 1:
+        return {name: dict(whole) for name in groups}
     return {name: group_metrics(groups[name], objective, span_ns) for name in sorted(groups)}
 
 

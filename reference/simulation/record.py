@@ -35,6 +35,11 @@ class Record:
     reached: int = 0
 
     @property
+    def last_end(self) -> int:
+        """Where the last position that is run ends: its token is the last, and is never run."""
+        return self.prompt_tokens + self.output_tokens - 1
+
+    @property
     def has_finished(self) -> bool:
         return self.end == "finished"
 

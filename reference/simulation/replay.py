@@ -1,6 +1,7 @@
 """The same arrivals for several systems, each on its own clock; what comes out is plain data, the same for a seed."""
 
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 from typing import Any
 
 from attrs import field, frozen
@@ -32,6 +33,7 @@ class Conditions:
     seed: int = 0
     host_ns: int = 0
     fast_forward: bool = True
+    price_per_hour: Fraction | None = None
 
 
 def default_settings(profile: Profile) -> dict[str, int]:
@@ -45,7 +47,7 @@ def replay(
     conditions: Conditions,
     progress: Callable[[int], None] = lambda requests: None,
 ) -> dict[str, Any]:
-    """One run: the system, its settings, and all metrics.  Without the claim `overlap` one step is in flight."""
+    """One run: the subject, its settings, and all metrics.  Without the claim `overlap` one step is in flight."""
     subject = system.factory(system.settings, conditions.seed)
     shown = subject.capabilities()
     depth = system.settings.overlap_depth if "overlap" in shown.claims else 1
@@ -58,9 +60,8 @@ def replay(
     )
     log = simulation.run(workload, progress=progress)
     return {
-        "system": system.name,
         "subject": {"name": shown.name, "version": shown.version},
         "settings": to_json(system.settings),
         "steps_in_flight": depth,
-        "metrics": metrics(log, conditions.objective),
+        "metrics": metrics(log, conditions.objective, price_per_hour=conditions.price_per_hour),
     }

@@ -29,6 +29,7 @@ from tests.bench import (  # noqa: E402
     policies,
     schedulers,
     searches,
+    simulation,
     traces,
 )
 from tests.bench.measure import Result, Skipped  # noqa: E402
@@ -44,6 +45,7 @@ BENCHES: dict[str, Callable[[bool], Iterator[Result]]] = {
     "curves": lambda tiny: curves.bench(curves.TINY if tiny else curves.Size()),
     "policies": lambda tiny: policies.bench(policies.TINY if tiny else policies.Size()),
     "search": lambda tiny: searches.bench(searches.TINY if tiny else searches.Size()),
+    "simulation": lambda tiny: simulation.bench(simulation.TINY if tiny else simulation.Size()),
     "trace": lambda tiny: traces.bench(traces.TINY if tiny else traces.Size()),
 }
 ROW = "{:<60} {:>12} {:>10} {:>7}  {}"

@@ -112,10 +112,11 @@ def print_cases(found: "Sequence[Found]", *, stories: bool) -> None:
 MOST_CLIENTS = 8
 
 
-def print_replay(run: "dict[str, Any]") -> None:
-    """One system: everybody, then lanes and the largest clients if there are several.  Percentiles in ms."""
+def print_replay(run: "dict[str, Any]", *, with_load: bool) -> None:
+    """One run: everybody, then lanes and the largest clients if there are several.  Percentiles in ms."""
     whole = run["metrics"]
-    table = Table(box=None, pad_edge=False, header_style="bold", title=escape(run["system"]), title_justify="left")
+    title = escape(run["system"] + (f" at load {run['load']}" if with_load else ""))
+    table = Table(box=None, pad_edge=False, header_style="bold", title=title, title_justify="left")
     table.add_column("", no_wrap=True, max_width=12)
     for name in ("requests", "in time", "TTFT 50/95/99 %", "ITL 50/95/99 %", "queue 95 %", "tokens/s"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -158,6 +159,9 @@ def _replay_notes(whole: "dict[str, Any]") -> list[str]:
         f"KV at most {max(whole['kv_tokens']['max'], default=0):,} tokens",
         f"{tokens['run']:,} tokens run, {tokens['wasted']:,} of them in vain",
     ]
+    per_output = whole["cost"]["machine_ns_per_useful_output"]
+    if per_output is not None:
+        notes[-1] += f"; {per_output / 1e6:,.1f} ms of the machine for each useful output"
     if difference is not None:
         notes[-1] += f"; service differs by {difference['mean']:,.0f}/s (mean of {difference['count']} windows)"
     return notes

@@ -8,7 +8,7 @@ from attrs import evolve, field, frozen
 
 from schedspec.reference.simulation import Batch, CostModel, Log, Simulation, metrics
 from schedspec.spec.vocabulary import NS_PER_S, Request, Settings, Subject, SubjectFactory
-from schedspec.spec.workloads import Incoming
+from schedspec.spec.workloads import Incoming, Patience
 
 MS = 1_000_000
 
@@ -41,6 +41,18 @@ def incoming(
     ids = tuple(range(prompt))
     request = Request(id=id, prompt_ids=ids, max_output_tokens=declared or output, client=client)
     return Incoming(now_ns=now_ns, request=request, output_tokens=output)
+
+
+def client(
+    id: str,
+    now_ns: int,
+    prompt: int,
+    output: int,
+    *,
+    cancel_after_ns: int | None = None,
+    patience: Patience | None = None,
+) -> Incoming:
+    return evolve(incoming(id, now_ns, prompt, output), cancel_after_ns=cancel_after_ns, patience=patience)
 
 
 def poisson(seed: int, count: int, per_s: float, prompt: int, output: int, clients: int = 1) -> list[Incoming]:

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from tests.bench import beside_vllm, curves, run
+from tests.bench import beside_vllm, curves, run, simulation
 from tests.bench.floors import Change, looked_at
 from tests.bench.measure import Skipped
 from tests.bench.rounds import OfArrays
 
 from schedspec.spec.vocabulary import Policy, Request, Settings
+from schedspec.spec.workloads import Incoming
 
 ROOT = Path(__file__).parents[2]
 RUN = ROOT / "tests" / "bench" / "run.py"
@@ -70,6 +71,24 @@ def test_without_vllm_one_sentence_says_what_is_skipped_and_how_to_get_it(
     monkeypatch.setattr(beside_vllm, "PYTHON", tmp_path / "none")
     with pytest.raises(Skipped, match="nothing was measured against vLLM: `make vllm` installs it"):
         list(beside_vllm.elsewhere(tiny=True))
+
+
+def test_without_vidur_one_sentence_says_what_is_skipped_and_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(simulation, "PYTHON", tmp_path / "none")
+    with pytest.raises(Skipped, match="nothing was measured against Vidur: `make vidur` installs it"):
+        list(simulation.bench(simulation.TINY))
+
+
+def test_two_simulators_that_do_other_work_are_not_compared() -> None:
+    work = [Incoming(now_ns=0, request=Request(id="a", prompt_ids=(1, 2), max_output_tokens=3), output_tokens=3)]
+    ours = simulation.simulated("optimized", work, 20, with_metrics=True)
+    assert (ours["steps"], ours["tokens"], ours["end_s"]) == (3, 4, 0.06)
+    simulation.must_be_alike(ours, ours | {"seconds": 1.0})
+    for change in ({"steps": 4}, {"tokens": 5}, {"end_s": 0.08}):
+        with pytest.raises(RuntimeError, match="did not do the same work"):
+            simulation.must_be_alike(ours, ours | change)
 
 
 def test_a_skipped_bench_stops_no_other(

@@ -14,6 +14,12 @@ from schedspec.spec.vocabulary import Outcome
 COLUMNS = "TIMESTAMP,ContextTokens,GeneratedTokens"
 
 
+@pytest.fixture(autouse=True)
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`test_replay_report.py` is about those."""
+    monkeypatch.setattr("schedspec.replay_report.write_page", lambda told, folder: "")
+
+
 @pytest.fixture
 def trace(tmp_path: Path) -> str:
     """Twenty requests of two seconds."""
@@ -52,7 +58,7 @@ def test_a_table_for_each_system_and_a_file_beside_it(replayed: Any, tmp_path: P
     assert done.exit_code == 0, done.output
     assert done.output.count("TTFT 50/95/99 %") == 2
     assert second in done.output
-    runs = told(tmp_path)["systems"]
+    runs = told(tmp_path)["runs"]
     assert [run["system"] for run in runs] == ["reference", second]
     assert (runs[1]["settings"]["policy"], runs[1]["settings"]["seats"]) == ("vtc", 1)
     for run in runs:
@@ -63,7 +69,7 @@ def test_a_table_for_each_system_and_a_file_beside_it(replayed: Any, tmp_path: P
 
 def test_the_pool_is_that_of_the_device_unless_it_is_set(replayed: Any, tmp_path: Path) -> None:
     assert replayed("--cost", "vtc-llama2-7b-a10g", "--setting", "seats=7").exit_code == 0
-    (run,) = told(tmp_path)["systems"]
+    (run,) = told(tmp_path)["runs"]
     assert (run["settings"]["blocks"], run["settings"]["seats"]) == (10_000 // 16, 7)
 
 
@@ -89,7 +95,7 @@ def test_what_is_done_is_kept(
     assert done.exit_code == status
     assert word in done.output
     assert done.output.count("TTFT 50/95/99 %") == 1
-    assert [run["system"] for run in told(tmp_path)["systems"]] == ["reference"]
+    assert [run["system"] for run in told(tmp_path)["runs"]] == ["reference"]
 
 
 @pytest.mark.parametrize(
