@@ -11,7 +11,7 @@ its own, in which they are folded away.
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -38,13 +38,19 @@ Size = dict[tuple[str, ...], int]
 class Column:
     """An array of numbers or flags.  `size`: more than its largest number, and than its least one below nothing."""
 
+    __slots__ = ("_size", "values")
+
     def __init__(self, values: Any) -> None:
         self.values = values
+        self._size = 0
 
-    @cached_property
+    @property
     def size(self) -> int:
-        largest = int(self.values.view(np.uint64).max())
-        return 1 + (largest if largest < 1 << 63 else max(int(self.values.max()), -int(self.values.min())))
+        if not self._size:
+            largest = int(self.values.view(np.uint64).max())
+            within = largest if largest < 1 << 63 else max(int(self.values.max()), -int(self.values.min()))
+            self._size = 1 + within
+        return self._size
 
 
 class Together:
@@ -275,9 +281,12 @@ class _Version(_Source):
                 values.append(f"t_{number} = {text}{'.copy()' if text.startswith('v_') else ''}")
                 text = f"t_{number}"
             sort = scan.at(name)
-            written.append(f"T_{sort}.at_{name}[k_{sort}] = {text}")
+            lines = [f"T_{sort}.at_{name}[k_{sort}] = {text}"]
             if scan.sorts[name].name == "Set":
-                written.append(f"W.{name}.size = None")
+                lines.append(f"W.{name}.size = None")
+                if text == "False":  # most often nobody is in it
+                    lines = [f"if W.{name}.size != 0:", *("    " + line for line in lines)]
+            written += lines
         for name, member in scan.members.items():
             sort, change = scan.at(name), "put" if member.gains else "drop"
             written.append(f"{change}(T_{sort}.members[{name!r}], K_{sort}, K_{member.item})")
