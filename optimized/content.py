@@ -27,7 +27,7 @@ LENGTH = np.uint64(2 ^ (2870177450012600261 ^ 3527539))
 MODULUS = np.uint64((1 << 61) - 1)
 LARGEST_TOKEN = (1 << 61) - 2
 
-Found = tuple[Sequence[int], list[BadRead]]
+Found = tuple[list[int], list[BadRead]]
 
 
 def chained_all(parents: Any, tokens: Any) -> Any:
@@ -86,10 +86,10 @@ class Fronts:
 
 @define(eq=False, kw_only=True)
 class ColumnShadow(ContentShadow):
-    """`pool_blocks`: blocks are numbered below it.  `array_of` reads a column of numbers, `track_at(row)` names who
-    stands there, `listen(row, track)` has it hear before it is looked at,
-    `settle(track)` has it be plain.  `held`: how many in columns hold a block that they have begun; `untold`: it does not yet know of all that
-    was written to it; `said`: identities that tracks and blocks have not heard of.  `together`: entries in columns."""
+    """`pool_blocks`: blocks are numbered below it.  `array_of` reads a column of numbers; `track_at(row)` names who
+    stands there, `listen(row, track)` has it hear before it is looked at, `settle(track)` has it be plain.  `held`: how
+    many in columns hold a block that they have begun; `untold`: it does not yet know of all that was written to it;
+    `said`: identities that tracks and blocks have not heard of.  `together`: entries in columns."""
 
     pool_blocks: int
     array_of: Callable[[Sequence[int], str], Column]
@@ -255,11 +255,11 @@ class ColumnShadow(ContentShadow):
         return identities.tolist(), bad
 
     def _write(self, track: Track, table: list[int], start: int, end: int) -> None:
-        """Identities of a prompt first, in one go, where it is written next to what stands there."""
+        """Identities of a prompt first, in one go, where all of them will be asked for."""
         size = self.block_size
         if 0 <= start == len(track.ids) and start // size < len(table):
-            content = self.blocks.get(table[start // size], ())
-            if len(content) == start % size and (not content or content[-1] == track.ids[-1]):
+            content = self.blocks.get(table[start // size], [])
+            if start % size == 0 or (len(content) == start % size and content[-1] == track.ids[-1]):
                 _identify(track, min(end, len(table) * size))
         super()._write(track, table, start, end)
 
@@ -282,7 +282,7 @@ class ColumnShadow(ContentShadow):
         for row in rows:
             start, tokens, track = step.start[row], step.tokens[row], step.tracks[row]
             table = np.array(step.table_of(track), np.int64)
-            if start < 0 or tokens < 0 or (len(table) and not (0 <= table.min() and table.max() < self.pool_blocks)):
+            if start < 0 or tokens < 0 or (len(table) and not (table.min() >= 0 and table.max() < self.pool_blocks)):
                 return False
             if self.held[table[start // size : -(-(start + tokens) // size)]].any():
                 return False
@@ -318,14 +318,13 @@ def _identify(track: Track, end: int) -> None:
     """`id_at(end - 1)` without a call for each token."""
     ids, tokens = track.ids, track.tokens
     if len(ids) < end <= len(tokens):
-        parent = ids[-1] if ids else ROOT
+        parent, append = ids[-1] if ids else ROOT, ids.append
         for token in tokens[len(ids) : end]:
             parent = hash((parent, token))
-            ids.append(parent)
+            append(parent)
 
 
 def _part(step: InFlight, rows: Sequence[int]) -> InFlight:
     """Some entries of a step."""
-    columns = (step.request, step.tracks, step.start, step.tokens, step.samples)
-    parts = ([column[row] for row in rows] for column in columns)
-    return InFlight(step.step, *parts, step.departed, step.tables)  # type: ignore[arg-type]
+    names = ("request", "tracks", "start", "tokens", "samples")
+    return evolve(step, **{name: [getattr(step, name)[row] for row in rows] for name in names})

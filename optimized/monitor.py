@@ -5,7 +5,7 @@ by the numpy reading (`columns.py`); where any guard fails, or an entry is not l
 reading, which names what is broken.  Both work on the same cells, so nothing has to be brought up to date between them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import chain, compress
 from typing import Any
@@ -21,17 +21,15 @@ from schedspec.spec.tracks import InFlight, Track
 from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import Delta, Header, Message, Outcome, Plan
 
-from .cells import Rows, Table
+from .cells import Table
 from .columns import Column, Together, column_of, function_of
 from .content import IS_CHAINED, ColumnShadow, Standing
 from .later import TOKENS, Later, grown, listening
 from .scans import NoScan, Scan, scan_of
 
 EVENTS = ("Serve", "Computed", "Deliver")
-FEWEST = 24
+FEWEST = 96
 """Below it the compiled reading is as fast."""
-FEWEST_BLOCKS = 10
-"""So many blocks are moved together, once there are tables."""
 FAR = 1 << 50
 ARRAYS = 8
 GROUPS = 3
@@ -44,7 +42,8 @@ class Group:
 
     requests: tuple[str, ...]
     tracks: Standing
-    places: dict[str, Rows]
+    at: Any  # what a column of the table is indexed by
+    rows: list[int]
     shares: int = -1
     shared_tokens: Any = None
 
@@ -77,12 +76,12 @@ class BulkMonitor(Monitor):
         self.fewest = fewest
         self.together = 0
         self._groups: list[Group] = []
-        self._seen: list[tuple[Any, Group]] = []
+        self._seen: tuple[Sequence[str], Group | None] = (), None
         self._shares = 0
         self._functions: dict[str, Together] = {}
         self._scans = {} if explain else _scans(self.program.active, dropped)
         self._kinds = {event: [sort.name for sort in scan.fields.values()][1:] for event, scan in self._scans.items()}
-        self._tables = _tables(self._scans)
+        self._table = Table(Engine, "RequestId", set().union(*(scan.names for scan in self._scans.values())))
 
     def _column_shadow(self, plain: ContentShadow) -> ColumnShadow:
         return ColumnShadow(
@@ -97,35 +96,30 @@ class BulkMonitor(Monitor):
         )
 
     def feed(self, message: Message) -> list[Violation]:
-        self._seen = [(column, group) for column, group in self._seen if not isinstance(column, list)]
+        self._seen = (), None
         return super().feed(message)
 
     # --- requests ----------------------------------------------------------------------------------------
 
     def _group_of(self, requests: Sequence[str]) -> Group | None:
         """None if one of them is unknown, has ended, comes twice or has a number that is too large."""
-        group = next((group for column, group in self._seen if column is requests), None)
-        if group is None:
+        seen, group = self._seen
+        if requests is not seen:
             column = requests if isinstance(requests, tuple) else tuple(requests)
-            group = next((group for group in self._groups if column == group.requests), None)
-            if group is None:
-                group = self._new_group(column)
-            if group is None:
-                return None
-            self._seen = [(requests, group), *self._seen[: GROUPS - 1]]
-        odd = self._tables["RequestId"].odd
-        return group if not odd or odd.isdisjoint(group.places["RequestId"].numbers) else None
+            group = next((group for group in self._groups if column == group.requests), None) or self._new_group(column)
+            self._seen = requests, group
+        odd = self._table.odd
+        return group if not odd or group is None or odd.isdisjoint(group.rows) else None
 
     def _new_group(self, column: tuple[str, ...]) -> Group | None:
-        numbers = list(map(self._tables["RequestId"].index.get, column))
-        if None in numbers or len(set(numbers)) < len(numbers):
+        rows: list[Any] = list(map(self._table.index.get, column))
+        if None in rows or len(set(rows)) < len(rows):
             return None
-        rows = Rows.of(column, numbers)  # type: ignore[arg-type]
-        at = np.arange(rows.at.start, rows.at.stop) if isinstance(rows.at, slice) else rows.at
+        at = np.array(rows)
         if not self._live[at].all():
             return None
-        tracks = Standing(map(self._by_row.__getitem__, numbers), at)  # type: ignore[arg-type]
-        group = Group(column, tracks, {"RequestId": rows})
+        tracks = Standing(map(self._by_row.__getitem__, rows), at)  # type: ignore[arg-type]
+        group = Group(column, tracks, place_of(rows, at), rows)
         self._groups = [group, *self._groups[: GROUPS - 1]]
         return group
 
@@ -137,24 +131,15 @@ class BulkMonitor(Monitor):
         if count < self.fewest or not self._scans:
             return False
         if not self._functions:
-            for table in self._tables.values():
-                table.join(self.world)
+            self._table.join(self.world)
             for track in self.tracks.values():
                 self._stands(track)
             self._functions = {event: function_of(scan) for event, scan in self._scans.items()}
         return True
 
-    def _rows(self, sort: str, keys: Sequence[Any], turn: Any = 0) -> Rows | None:
-        """Where keys stand; None if one is unknown or has a number that is too large."""
-        table = self._tables[sort]
-        numbers = list(map(table.index.get, keys))
-        if None in numbers or (table.odd and not table.odd.isdisjoint(numbers)):
-            return None
-        return Rows.of(keys, numbers, turn)  # type: ignore[arg-type]
-
     def _stands(self, track: Track) -> None:
         """It has a row from here on."""
-        table = self._tables["RequestId"]
+        table = self._table
         row = table.row_of(track.id)
         if table.rows > len(self._live):
             self._live, self._listens = grown(self._live, table.rows), grown(self._listens, table.rows)
@@ -186,9 +171,9 @@ class BulkMonitor(Monitor):
 
     def _retire(self, track: Track) -> None:
         super()._retire(track)
-        self._groups, self._seen = [], []
+        self._groups, self._seen = [], ((), None)
         if self._functions:
-            self._live[self._tables["RequestId"].index[track.id]] = False
+            self._live[self._table.index[track.id]] = False
 
     # --- events ------------------------------------------------------------------------------------------
 
@@ -204,15 +189,12 @@ class BulkMonitor(Monitor):
             arrays = list(map(self._array, columns[1:], self._kinds[event]))
         except (OverflowError, TypeError):
             return False
-        count = len(group.tracks)
-        alike = all(len(column.values) == count for column in arrays)
-        return alike and self._together(event, group.places, count, *arrays)
-
-    def _together(self, event: str, places: Mapping[str, Rows], count: int, *arrays: Column) -> bool:
-        for table in self._tables.values():
-            if table.reach > FAR:
-                table.measure()
-        done = self._functions[event](self.world, self._tables, places, count, *arrays)
+        count = len(group.rows)
+        if any(len(column.values) != count for column in arrays):
+            return False
+        if self._table.reach > FAR:
+            self._table.measure()
+        done = self._functions[event](self.world, self._table, group.at, count, *arrays)
         self.together += count * done
         return done
 
@@ -292,8 +274,8 @@ class BulkMonitor(Monitor):
         """All of them still stand, and who sampled has a row, in the same order."""
         group = None if flight.departed else self._in_bulk(flight.request)
         stop = None if group is None else self._stops(group, flight, outcome)
-        start, tokens = (self._numbers(column) if stop is not None else None for column in (flight.start, flight.tokens))
-        if start is None or tokens is None:
+        start, tokens = self._numbers(flight.start), self._numbers(flight.tokens)
+        if stop is None or start is None or tokens is None or len(start.values) != len(tokens.values):
             super()._settle(flight, outcome)
         else:
             self._fire_many("Computed", flight.request, start.values + tokens.values, flight.samples, stop)
@@ -338,7 +320,7 @@ class BulkMonitor(Monitor):
     def _settle_track(self, track: Track) -> None:
         """It is told all that waits for it, and is plain from here on."""
         track.__class__ = Track
-        row = self._tables["RequestId"].index[track.id]
+        row = self._table.index[track.id]
         self._listens[row] = False
         TOKENS.__get__(track).extend(self._later.take(row))
         if self._content is not None:
@@ -377,16 +359,11 @@ def _plain(column: Any) -> Any:
     return column.tolist() if isinstance(column, np.ndarray) else column
 
 
-def _add(counts: dict[str, int], names: Sequence[str], more: Sequence[int]) -> None:
-    if counts:
-        more = [counts.get(name, 0) + count for name, count in zip(names, more, strict=True)]
-    counts.update(zip(names, more, strict=True))
-
-
-def _turns(counts: Sequence[int]) -> Any:
-    """0, 1, … for each of so many that follow on each other."""
-    ends = np.cumsum(counts)
-    return np.arange(ends[-1]) - np.repeat(ends - counts, counts)
+def place_of(rows: list[int], at: Any) -> Any:
+    """How a column is indexed there: by a slice where the rows follow on each other."""
+    first, count = rows[0], len(rows)
+    follow = rows[-1] - first == count - 1 and rows == list(range(first, first + count))
+    return slice(first, first + count) if follow else at
 
 
 @cache
@@ -403,15 +380,6 @@ def _each_scan(active: frozenset[str], dropped: str | None) -> Iterator[tuple[st
             continue
 
 
-def _tables(scans: Mapping[str, Scan]) -> dict[str, Table]:
-    """One for each sort of keys, with what the scans touch."""
-    names: dict[str, set[str]] = {}
-    for scan in scans.values():
-        for name in scan.names:
-            names.setdefault(scan.at(name), set()).add(name)
-    return {sort: Table(Engine, sort, touched) for sort, touched in names.items()}
-
-
-_MOVES = {"took": "Take", "gave": "Give"}
+_MOVES = ("took", "gave")
 
 __all__ = ["BulkMonitor"]
