@@ -326,5 +326,13 @@ def _identify(track: Track, end: int) -> None:
 
 def _part(step: InFlight, rows: Sequence[int]) -> InFlight:
     """Some entries of a step."""
-    names = ("request", "tracks", "start", "tokens", "samples")
-    return evolve(step, **{name: [getattr(step, name)[row] for row in rows] for name in names})
+    return InFlight(
+        step.step,
+        [step.request[row] for row in rows],
+        [step.tracks[row] for row in rows],
+        [step.start[row] for row in rows],
+        [step.tokens[row] for row in rows],
+        [step.samples[row] for row in rows],
+        step.departed,
+        step.tables,
+    )

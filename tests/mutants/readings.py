@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from attrs import define
+from attrs import define, evolve
 from tests.bench.recording import Recorder, requests
 from tests.mutants.traces import Run, corpus, mutated, with_a_change
 
@@ -123,6 +123,38 @@ def batch(rounds: int = 30, running: int = 12, block_size: int = 4, seed: int = 
     return Run(recorder.header, tuple(messages))
 
 
+def busy(seed: int) -> Run:
+    """Requests come and end while others decode; where memory is short some are preempted.  Prompts come in chunks,
+    and every third run is of an executor that reads before later entries write."""
+    rng = random.Random(seed)
+    running, block_size = rng.choice((6, 15, 40)), rng.choice((1, 2, 4, 16))
+    blocks = int(running * -(-30 // block_size) * rng.choice((0.5, 0.8, 2)))
+    settings = Settings(
+        blocks=max(blocks, -(-60 // block_size)),
+        block_size=block_size,
+        seats=running,
+        token_budget=running * rng.choice((2, 4, 8)),
+        prefix_caching=rng.random() < 0.3,
+    )
+    recorder = Recorder(settings)
+    arrivals, waiting = requests(seed, (2, 24), (1, 30)), rng.choice((1, 3))
+    messages = [message for _ in range(rng.randint(20, 60)) for message in recorder.busy_round(arrivals, waiting)]
+    header = recorder.header
+    if seed % 3 == 0:
+        header = evolve(header, capabilities=evolve(header.capabilities, executor_order="entry_by_entry"))
+    return Run(header, tuple(messages))
+
+
+def broken_busy(traces: int) -> Iterable[tuple[str, Run]]:
+    """Such runs as they are, and with up to two changes anywhere."""
+    for seed in range(traces):
+        rng, run = random.Random(seed), busy(seed)
+        yield f"busy {seed}", run
+        for _ in range(rng.randint(1, 2)):
+            run = with_a_change(run, rng)
+        yield f"busy {seed}, changed", run
+
+
 def broken_batches(traces: int) -> Iterable[tuple[str, Run]]:
     """Batches that decode, with up to three changes anywhere."""
     for seed in range(traces):
@@ -143,6 +175,7 @@ def main() -> None:
         ("kept traces", ((str(path), recorded(path)) for path in kept_traces())),
         ("runs with a planted fault", planted(traces)),
         ("batches with planted faults", broken_batches(traces // 4)),
+        ("busy runs, as they are and with planted faults", broken_busy(traces // 4)),
     ):
         tally = Tally()
         found += all_differences(runs, tally)

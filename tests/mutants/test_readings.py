@@ -14,6 +14,7 @@ from tests.mutants.readings import (
     all_differences,
     batch,
     broken_batches,
+    broken_busy,
     differing,
     kept_traces,
     planted,
@@ -28,6 +29,7 @@ from schedspec.spec.vocabulary import Message, Outcome, Plan
 
 PLANTED = 60
 BATCHES = 40
+BUSY = 20
 
 
 def test_clean_runs() -> None:
@@ -53,6 +55,13 @@ def test_faults_in_batches_that_decode() -> None:
     tally = Tally()
     assert all_differences(broken_batches(BATCHES), tally) == []
     assert tally.broken > BATCHES // 2
+    assert tally.written > 2_000
+
+
+def test_faults_where_requests_come_and_end() -> None:
+    tally = Tally()
+    assert all_differences(broken_busy(BUSY), tally) == []
+    assert BUSY // 3 < tally.broken < 2 * BUSY
     assert tally.written > 2_000
 
 
