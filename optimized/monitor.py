@@ -79,9 +79,9 @@ class BulkMonitor(Monitor):
         self._seen: tuple[Sequence[str], Group | None] = (), None
         self._shares = 0
         self._functions: dict[str, Together] = {}
-        self._scans = {} if explain else _scans(self.program.active, dropped)
-        self._kinds = {event: [sort.name for sort in scan.fields.values()][1:] for event, scan in self._scans.items()}
-        self._table = Table(Engine, "RequestId", set().union(*(scan.names for scan in self._scans.values())))
+        self.scans = {} if explain else _scans(self.program.active, dropped)
+        self._kinds = {event: [sort.name for sort in scan.fields.values()][1:] for event, scan in self.scans.items()}
+        self._table = Table(Engine, "RequestId", set().union(*(scan.names for scan in self.scans.values())))
 
     def _column_shadow(self, plain: ContentShadow) -> ColumnShadow:
         return ColumnShadow(
@@ -128,13 +128,13 @@ class BulkMonitor(Monitor):
 
     def _is_long(self, count: int) -> bool:
         """Whether so many entries are judged together.  Up to the first time the plain records were faster."""
-        if count < self.fewest or not self._scans:
+        if count < self.fewest or not self.scans:
             return False
         if not self._functions:
             self._table.join(self.world)
             for track in self.tracks.values():
                 self._stands(track)
-            self._functions = {event: function_of(scan) for event, scan in self._scans.items()}
+            self._functions = {event: function_of(scan) for event, scan in self.scans.items()}
         return True
 
     def _stands(self, track: Track) -> None:
@@ -178,7 +178,7 @@ class BulkMonitor(Monitor):
     # --- events ------------------------------------------------------------------------------------------
 
     def _fire_many(self, event: str, *columns: Sequence[Any]) -> None:
-        if not (event in self._scans and self._fire_scan(event, columns)):
+        if not (event in self.scans and self._fire_scan(event, columns)):
             super()._fire_many(event, *map(_plain, columns))
 
     def _fire_scan(self, event: str, columns: Sequence[Sequence[Any]]) -> bool:
