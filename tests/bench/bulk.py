@@ -42,7 +42,7 @@ class Size:
     repeats: int = 9
 
 
-TINY = Size(requests=(32,), prompt=(16, 40), warm_rounds=20, rounds=2, repeats=2)
+TINY = Size(requests=(96,), prompt=(16, 40), warm_rounds=20, rounds=2, repeats=2)
 
 Rounds = Callable[[], list[Message]]
 

@@ -69,7 +69,8 @@ def test_faults_where_requests_come_and_end() -> None:
 
 
 def _one_too_few(self: Later, row: int, take: Any = Later.take) -> list[int]:
-    return take(self, row)[:-1]
+    numbers: list[int] = take(self, row)
+    return numbers[:-1]
 
 
 def _stops_nobody(self: BulkMonitor, group: Any, flight: Any, outcome: Outcome, stops: Any = BulkMonitor._stops) -> Any:
