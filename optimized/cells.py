@@ -5,7 +5,7 @@ the same cells as attributes of records and as sets, so neither ever has to be b
 """
 
 from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, MutableSet, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, MutableSet
 from typing import Any
 
 import attrs
@@ -21,17 +21,13 @@ ASIDE = -(1 << 63)
 
 class Table:
     """Cells of some maps and sets over one sort of keys.  `at_<name>` is a column for numpy, `mem_<name>` the same
-    memory for one cell at a time, `members[name]` the sets that stand in cells, by row.  `reach` bounds all numbers in
-    it; rows in `odd` hold one that has no place in it."""
+    memory for one cell at a time.  `reach` bounds all numbers in it; rows in `odd` hold one that has no place in it."""
 
     def __init__(self, state: type[State], key: str, names: Collection[str]) -> None:
         self.key = key
         sorts = {name: state.sorts[name] for name in sorted(names)}
         self.sets = tuple(name for name, sort in sorts.items() if sort.name == "Set")
-        self.members: dict[str, dict[int, set[Any]]] = {
-            name: {} for name, sort in sorts.items() if sort.args[-1].name == "Set"
-        }
-        self.maps = tuple(name for name in sorts if name not in self.sets and name not in self.members)
+        self.maps = tuple(name for name in sorts if name not in self.sets)
         self.codes = {name: "q" if sorts[name].args[-1].name == "Int" else "b" for name in (*self.maps, *self.sets)}
         self.index: dict[Any, int] = {}
         self.keys: list[Any] = []
@@ -52,9 +48,6 @@ class Table:
         self.keys += [None] * (rows - self.rows)
         self.rows = rows
 
-    def has(self, name: str) -> bool:
-        return name in self.maps or name in self.members
-
     def row_of(self, key: Any) -> int:
         row = self.index.get(key)
         if row is None:
@@ -73,8 +66,6 @@ class Table:
             self.spare.append(row)
         for name in self.maps:
             getattr(self, "mem_" + name)[row] = 0
-        for cells in self.members.values():
-            cells.pop(row, None)
         self.odd.discard(row)
 
     def measure(self) -> None:
@@ -128,7 +119,7 @@ class TableRecords(Records):
 
 def _record_class(table: Table, plain: Any) -> Any:
     """A record that keeps in the table what the table has; `big` what is too large for it."""
-    own = {name: _first(cell) for name, cell in attrs.fields_dict(plain).items() if not table.has(name)}
+    own = {name: _first(cell) for name, cell in attrs.fields_dict(plain).items() if name not in table.maps}
 
     def __init__(self: Any, table: Table, row: int) -> None:
         self.table, self.row, self.big = table, row, {}
@@ -136,7 +127,6 @@ def _record_class(table: Table, plain: Any) -> Any:
             setattr(self, name, default() if callable(default) else default)
 
     cells = {name: _cell(name, table.codes[name]) for name in table.maps}
-    cells |= {name: _members(name) for name in table.members}
     slots = {"__slots__": ("table", "row", "big"), "__init__": __init__}
     return type(f"Table{plain.__name__}", (plain,), slots | cells)
 
@@ -166,22 +156,6 @@ def set(record, value):
     space: dict[str, Any] = {"ASIDE": ASIDE, "LEAST": -FARTHEST, "MOST": FARTHEST}
     exec(source, space)
     return property(space["get" if code == "q" else "get_flag"], space["set"])
-
-
-def _members(name: str) -> property:
-    """A set in a cell.  Where there is none yet, nobody is in it."""
-
-    def get(record: Any) -> set[Any]:
-        cells: dict[int, set[Any]] = record.table.members[name]
-        found = cells.get(record.row)
-        if found is None:
-            found = cells[record.row] = set()
-        return found
-
-    def put(record: Any, value: set[Any]) -> None:
-        record.table.members[name][record.row] = value
-
-    return property(get, put)
 
 
 class ColumnSet(MutableSet[Any]):
@@ -234,55 +208,3 @@ class ColumnSet(MutableSet[Any]):
     @classmethod
     def _from_iterable(cls, keys: Iterable[Any]) -> Any:
         return set(keys)
-
-
-# --- places ------------------------------------------------------------------------------------------------
-
-
-@attrs.define(eq=False)
-class Rows:
-    """Keys in a row, and where they stand: `at` is what a column is indexed by.  `turn` says of each how often its key
-    came before; it is 0 if none comes twice."""
-
-    keys: Sequence[Any]
-    numbers: list[int]
-    at: Any
-    turn: Any = 0
-
-    @classmethod
-    def of(cls, keys: Sequence[Any], numbers: list[int], turn: Any = 0) -> "Rows":
-        first, count = numbers[0], len(numbers)
-        if numbers[-1] - first == count - 1 and numbers == list(range(first, first + count)):
-            return cls(keys, numbers, slice(first, first + count), turn)
-        return cls(keys, numbers, np.array(numbers), turn)
-
-
-def nobody(cells: dict[int, set[Any]], rows: Rows) -> Any:
-    """For each place whether the set that stands there is empty."""
-    if not cells:
-        return np.ones(len(rows.numbers), np.bool_)
-    return np.array([not found for found in map(cells.get, rows.numbers)])
-
-
-def holds(cells: dict[int, set[Any]], rows: Rows, items: Rows) -> Any:
-    """For each place whether the set there has the item."""
-    found = zip(map(cells.get, rows.numbers), items.keys, strict=True)
-    return np.array([some is not None and item in some for some, item in found])
-
-
-def put(cells: dict[int, set[Any]], rows: Rows, items: Rows) -> None:
-    """Each item into the set at its place."""
-    for row, item in zip(rows.numbers, items.keys, strict=True):
-        some = cells.get(row)
-        if some is None:
-            cells[row] = {item}
-        else:
-            some.add(item)
-
-
-def drop(cells: dict[int, set[Any]], rows: Rows, items: Rows) -> None:
-    """Each item out of the set at its place."""
-    for row, item in zip(rows.numbers, items.keys, strict=True):
-        some = cells.get(row)
-        if some is not None:
-            some.discard(item)

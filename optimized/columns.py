@@ -11,7 +11,7 @@ its own, in which they are folded away.
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,18 +19,17 @@ import numpy as np
 from schedspec.spec.compiled import World, text_of
 from schedspec.spec.terms import Term, walk
 
-from . import cells
-from .cells import Rows, Table
-from .scans import OPERATORS, Scan, cell_of, in_sets, largest, varies
+from .cells import Table
+from .scans import OPERATORS, Scan, cell_of, largest, varies
 
+LOOK_AGAIN = 16
 ROOM = 1 << 62
 """No number of a scan may come beyond it."""
 _GROWS = ("add", "sub", "mul")
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "eq": "==", "le": "<=", "lt": "<", "and": "&", "or": "|"}
 _PLAIN = ("Int", "Bool")
 
-Tables = Mapping[str, Table]
-Places = Mapping[str, Rows]
+Case = tuple[bool | None, ...]
 Size = dict[tuple[str, ...], int]
 """How large a term may be: a sum of products of what it is made of."""
 
@@ -38,48 +37,63 @@ Size = dict[tuple[str, ...], int]
 class Column:
     """An array of numbers or flags.  `size`: more than its largest number, and than its least one below nothing."""
 
+    __slots__ = ("_size", "values")
+
     def __init__(self, values: Any) -> None:
         self.values = values
+        self._size = 0
 
-    @cached_property
+    @property
     def size(self) -> int:
-        largest = int(self.values.view(np.uint64).max())
-        return 1 + (largest if largest < 1 << 63 else max(int(self.values.max()), -int(self.values.min())))
+        if not self._size:
+            largest = int(self.values.view(np.uint64).max())
+            within = largest if largest < 1 << 63 else max(int(self.values.max()), -int(self.values.min()))
+            self._size = 1 + within
+        return self._size
 
 
 class Together:
-    """A scan as a function of the tables and places of its keys, a world, and columns of its other fields."""
+    """A scan as a function of a world, the table of its keys, where they stand there (no two in one place), how many
+    there are, and columns of its other fields.  How the atoms came out the last time is tried first: a version says
+    None where they come out in another way."""
 
     def __init__(self, scan: Scan) -> None:
         self.scan = scan
         self.atoms = scan.atoms()
         self.look = _defined("look", _Look(scan, self.atoms).source())
-        self.versions: dict[tuple[bool | None, ...], Callable[..., bool]] = {}
+        self.versions: dict[Case, Callable[..., Any]] = {}
+        self.last: Case | None = None
+        self.tries = 0
 
-    def __call__(self, world: World, tables: Tables, places: Places, count: int, *columns: Column) -> bool:
-        if any(type(rows.turn) is not int and sort not in self.scan.repeats for sort, rows in places.items()):
+    def __call__(self, world: World, table: Table, at: Any, count: int, *columns: Column) -> bool:
+        given = (world, table, at, count, *columns)
+        reach = None if self._looks_again() else self.version(self.last)(*given)
+        if reach is None:
+            self.last = self.look(*given)
+            reach = None if self.last is None else self.version(self.last)(*given)
+        if reach is None or reach is False:
             return False
-        seen = self.look(world, tables, places, count, *columns)
-        if seen is None:
-            return False
-        reach, case = seen
-        if not self.version(case)(world, tables, places, count, *columns):
-            return False
-        for sort, bound in reach.items():
-            tables[sort].reach = max(tables[sort].reach, bound)
+        table.reach = max(table.reach, reach)
         return True
 
-    def version(self, case: tuple[bool | None, ...]) -> Callable[..., bool]:
+    def _looks_again(self) -> bool:
+        """Where entries differed they may be alike now, and judged faster."""
+        self.tries += 1
+        return self.last is None or (None in self.last and self.tries % LOOK_AGAIN == 0)
+
+    def version(self, case: Any) -> Callable[..., Any]:
         found = self.versions.get(case)
         if found is None:
             known = {atom.key(): same for atom, same in zip(self.atoms, case, strict=True) if same is not None}
-            found = self.versions[case] = _defined("scan", _Version(self.scan.where(known)).source())
+            atoms = [atom for atom, same in zip(self.atoms, case, strict=True) if same is not None]
+            source = _Version(self.scan.where(known), self.scan, {atom: known[atom.key()] for atom in atoms})
+            found = self.versions[case] = _defined("scan", source.source())
         return found
 
 
 class _Source:
     """Text of a function.  Names: `v_` gathered cells, `a_` what is the same for all entries, `s_` what is needed
-    twice, `t_` results; `T_`, `k_`, `K_` tables and places of a sort of keys, `S_` its table's reach."""
+    twice, `t_` results; `T` the table, `k` places in it."""
 
     def __init__(self, scan: Scan) -> None:
         self.scan = scan
@@ -87,11 +101,10 @@ class _Source:
         self.lines: list[str] = []
 
     def function(self, name: str, ends: Sequence[str]) -> str:
-        names = [name for name in self.scan.fields if name not in self.scan.keys.values()]
+        names = [name for name in self.scan.fields if name != self.scan.key]
         fields = "".join(f", c_{name}" for name in names)
         head = [f"e_{name} = c_{name}.values" for name in names]
-        head += [f"T_{sort}, K_{sort} = T[{sort!r}], K[{sort!r}]; k_{sort} = K_{sort}.at" for sort in self.scan.keys]
-        lines = [f"def {name}(W, T, K, n{fields}):  # {self.scan.event}"]
+        lines = [f"def {name}(W, T, k, n{fields}):  # {self.scan.event}"]
         return "\n".join([*lines, *("    " + line for line in [*head, *self.lines, *ends])]) + "\n"
 
     def constants(self, terms: Sequence[Term]) -> None:
@@ -104,27 +117,12 @@ class _Source:
                 self.names[term.key()] = name
 
     def gathered(self, terms: Iterable[Term]) -> None:
-        """Cells, once each; sets that stand in cells take longer, and are looked into where they are asked for."""
-        parts = [part for term in terms for part in walk(term) if cell_of(part) is not None and varies(part)]
-        counts = Counter(part.key() for part in parts)
-        for part in parts:
-            name = str(cell_of(part))
-            if part.key() not in self.names and (counts[part.key()] > 1 or not in_sets(part)):
-                local = f"v_{name}_{part.op}" if in_sets(part) else f"v_{name}"
-                self.lines.append(f"{local} = {self._cell(name, part)}")
-                self.names[part.key()] = local
-
-    def _cell(self, name: str, term: Term) -> str:
-        sort = self.scan.at(name)
-        if term.op == "eq":
-            return f"nobody(T_{sort}.members[{name!r}], K_{sort})"
-        if term.op == "has" and term.args[0].op == "select":
-            return f"holds(T_{sort}.members[{name!r}], K_{sort}, K_{term.args[1].sort.name})"
-        column = f"T_{sort}.at_{name}[k_{sort}]"
-        step = self.scan.steps.get(name)
-        if step is None or sort not in self.scan.repeats:
-            return column
-        return f"{column} + K_{sort}.turn * {self.text(step)}"
+        """Cells, once each."""
+        for part in (part for term in terms for part in walk(term) if cell_of(part) is not None and varies(part)):
+            if part.key() not in self.names:
+                name = cell_of(part)
+                self.lines.append(f"v_{name} = T.at_{name}[k]")
+                self.names[part.key()] = f"v_{name}"
 
     def shared(self, terms: Iterable[Term]) -> None:
         counts: Counter[tuple[Any, ...]] = Counter()
@@ -151,11 +149,7 @@ class _Source:
             return f"e_{args[0]}"
         if op == "ite":
             return f"where({', '.join(map(self.text, args))})"
-        if in_sets(term):
-            return self._cell(str(cell_of(term)), term)
-        if op == "or" and varies(args[0]) and in_sets(args[1]) and args[1].key() not in self.names:
-            return f"either({self.text(args[0])}, lambda: {self.text(args[1])})"
-        if op == "not" and args[0].op == "eq" and args[0].key() not in self.names and not in_sets(args[0]):
+        if op == "not" and args[0].op == "eq" and args[0].key() not in self.names:
             return f"({self.text(args[0].args[0])} != {self.text(args[0].args[1])})"
         if op == "not":
             return f"(~{self.text(args[0])})"
@@ -163,49 +157,23 @@ class _Source:
             return f"({self.text(args[0])} <= {self.text(args[1])})"
         return f"({self.text(args[0])} {_SIGNS[op]} {self.text(args[1])})"
 
-
-class _Look(_Source):
-    """None if a number might not fit; else what the tables may reach then, and how the atoms come out."""
-
-    def __init__(self, scan: Scan, atoms: Sequence[Term]) -> None:
-        super().__init__(scan)
-        self.atoms = atoms
-
-    def source(self) -> str:
-        terms = self.scan.terms
-        self.constants([*terms, *(step.args[1] for step in self.scan.steps.values())])
-        reach = self._bounds(terms)
-        self.gathered(self.atoms)
-        self.shared(self.atoms)
-        cases = "".join(f"same({self.text(atom)}, n), " for atom in self.atoms)
-        return self.function("look", [f"return {reach}, ({cases})"])
-
-    def _bounds(self, terms: Sequence[Term]) -> str:
-        """Nothing is computed that might not fit; what a table may reach then is noted."""
-        scan = self.scan
-        parts = [part for term in terms for part in walk(term) if part.op in _GROWS and varies(part)]
-        whole = _most(map(self._size, parts))
-        total = _most(map(self._size, scan.added.values()))
-        cells: dict[str, list[Size]] = {}
-        for name, cell in scan.cells.items():
-            if cell.sort.name == "Int":
-                cells.setdefault(scan.at(name), []).append(self._size(cell))
-        sizes = [whole, total, *(size for some in cells.values() for size in some)]
-        for name in sorted({name for size in sizes for product in size for name in product} - {"n"}):
+    def bounds(self, scan: Scan) -> str:
+        """Nothing is computed that might not fit; what the table may reach then."""
+        parts = [part for term in scan.terms for part in walk(term) if part.op in _GROWS and varies(part)]
+        whole, total = _most(map(self._size, parts)), _most(map(self._size, scan.added.values()))
+        cells = [self._size(cell) for cell in scan.cells.values() if cell.sort.name == "Int"]
+        for name in sorted({name for size in (whole, total, *cells) for product in size for name in product}):
             self.lines.append(f"m_{name} = {self._magnitude(name)}")
-        for sort, some in cells.items():
-            self.lines.append(f"r_{sort} = {_largest_of(map(_polynomial, some))}")
-        limits = [f"r_{sort}" for sort in cells]
-        limits += [text for text in (_polynomial(whole), _polynomial(total, "n * ")) if text]
-        if limits:
-            self.lines += [f"if {_largest_of(limits)} >= ROOM:", "    return None"]
-        return "{" + ", ".join(f"{sort!r}: r_{sort}" for sort in cells) + "}"
+        self.lines.append(f"reach = {_largest_of(['0', *map(_polynomial, cells)])}")
+        limits = ["reach", *(text for text in (_polynomial(whole), _polynomial(total, "n * ")) if text)]
+        self.lines += [f"if {_largest_of(limits)} >= ROOM:", "    return None"]
+        return "reach"
 
     @staticmethod
     def _magnitude(name: str) -> str:
         if name.startswith("e_"):
             return f"c_{name[2:]}.size"
-        return f"T_{name[2:]}.reach" if name.startswith("S_") else f"max(1, abs({name}))"
+        return "T.reach" if name == "cell" else f"max(1, abs({name}))"
 
     def _size(self, term: Term) -> Size:
         op, args = term.op, term.args
@@ -216,7 +184,7 @@ class _Look(_Source):
         if op == "field":
             return {(f"e_{args[0]}",): 1}
         if op == "select":
-            return self._cell_size(args[0].args[0])
+            return {("cell",): 1}
         left, right = (self._size(part) for part in args[-2:])
         if op in ("add", "sub"):
             return {product: left.get(product, 0) + right.get(product, 0) for product in {**left, **right}}
@@ -224,27 +192,44 @@ class _Look(_Source):
             return _most({tuple(sorted(p + q)): left[p] * right[q]} for p in left for q in right)
         return _most((left, right))
 
-    def _cell_size(self, name: str) -> Size:
-        """A cell that grows with each turn is larger by at most all turns."""
-        sort = self.scan.at(name)
-        size: Size = {(f"S_{sort}",): 1}
-        step = self.scan.steps.get(name) if sort in self.scan.repeats else None
-        if step is None:
-            return size
-        return size | {tuple(sorted((*product, "n"))): times for product, times in self._size(step.args[1]).items()}
+
+class _Look(_Source):
+    """None if a number might not fit; else how the atoms come out."""
+
+    def __init__(self, scan: Scan, atoms: Sequence[Term]) -> None:
+        super().__init__(scan)
+        self.atoms = atoms
+
+    def source(self) -> str:
+        self.constants(self.scan.terms)
+        self.bounds(self.scan)
+        self.gathered(self.atoms)
+        self.shared(self.atoms)
+        cases = "".join(f"same({self.text(atom)}, n), " for atom in self.atoms)
+        return self.function("look", [f"return ({cases})"])
 
 
 class _Version(_Source):
-    """The guards, and if all hold the effects."""
+    """None if a number might not fit, or the atoms come out in another way; the guards; and if all hold the effects,
+    and what the tables may reach then.  `whole`: the scan before anything was folded."""
+
+    def __init__(self, scan: Scan, whole: Scan, atoms: Mapping[Term, bool]) -> None:
+        super().__init__(scan)
+        self.whole = whole
+        self.atoms = atoms
 
     def source(self) -> str:
-        scan = self.scan
-        steps = [step.args[1] for step in scan.steps.values()]
-        self.constants([*scan.terms, *steps, *scan.assigned.values()])
-        self.gathered(scan.terms)
-        self.shared(scan.terms)
-        ends = [*self._demands(), *self._writes(), f"W.events[{scan.event!r}] += n", "return True"]
-        return self.function("scan", ends)
+        scan, whole = self.scan, self.whole
+        self.constants([*whole.terms, *scan.terms, *scan.assigned.values()])
+        reach = self.bounds(whole)
+        self.gathered([*self.atoms, *scan.terms])
+        self.shared([*self.atoms, *scan.terms])
+        ends = [*self._cases(), *self._demands(), *self._writes(), f"W.events[{scan.event!r}] += n"]
+        return self.function("scan", [*ends, f"return {reach}"])
+
+    def _cases(self) -> list[str]:
+        each = [self.text(atom) if same else f"(~{self.text(atom)})" for atom, same in self.atoms.items()]
+        return [f"if not ({' & '.join(each)}).all():", "    return None"] if each else []
 
     def _demands(self) -> list[str]:
         """All guards at once: most often all of them hold."""
@@ -274,13 +259,12 @@ class _Version(_Source):
             if text.startswith("v_") or not text.isidentifier():
                 values.append(f"t_{number} = {text}{'.copy()' if text.startswith('v_') else ''}")
                 text = f"t_{number}"
-            sort = scan.at(name)
-            written.append(f"T_{sort}.at_{name}[k_{sort}] = {text}")
+            lines = [f"T.at_{name}[k] = {text}"]
             if scan.sorts[name].name == "Set":
-                written.append(f"W.{name}.size = None")
-        for name, member in scan.members.items():
-            sort, change = scan.at(name), "put" if member.gains else "drop"
-            written.append(f"{change}(T_{sort}.members[{name!r}], K_{sort}, K_{member.item})")
+                lines.append(f"W.{name}.size = None")
+                if text == "False":  # most often nobody is in it
+                    lines = [f"if W.{name}.size != 0:", *("    " + line for line in lines)]
+            written += lines
         values += [f"X[{guard.number}] += {self._times(guard.condition)}" for guard in scan.guards]
         for name, term in scan.added.items():
             text = self.text(term)
@@ -307,7 +291,7 @@ def _most(sizes: Iterable[Size]) -> Size:
 
 
 def _polynomial(size: Size, factor: str = "") -> str:
-    parts = (" * ".join([str(times), *(v if v == "n" else f"m_{v}" for v in p)]) for p, times in size.items())
+    parts = (" * ".join([str(times), *(f"m_{v}" for v in p)]) for p, times in size.items())
     text = " + ".join(parts)
     return f"{factor}({text})" if text else ""
 
@@ -328,8 +312,7 @@ def function_of(scan: Scan) -> Together:
 def _defined(name: str, source: str) -> Callable[..., Any]:
     if source not in _FUNCTIONS:
         space: dict[str, Any] = {"where": np.where, "count_nonzero": np.count_nonzero, "ROOM": ROOM}
-        space |= {"either": either, "same": same}
-        space |= {"nobody": cells.nobody, "holds": cells.holds, "put": cells.put, "drop": cells.drop}
+        space["same"] = same
         exec(compile(source, f"<{name}>", "exec"), space)
         _FUNCTIONS[source] = space[name]
         _FUNCTIONS[source].__doc__ = source
@@ -343,11 +326,6 @@ def same(column: Any, count: int) -> bool | None:
     """What all of a column say; None if they differ."""
     true = np.count_nonzero(column)
     return True if true == count else None if true else False
-
-
-def either(column: Any, other: Callable[[], Any]) -> Any:
-    """The second is asked only where the first does not hold of all."""
-    return column if column.all() else column | other()
 
 
 def column_of(values: Any, kind: str) -> Column:

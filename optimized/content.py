@@ -1,23 +1,23 @@
-"""The content shadow in columns: while the same requests decode together, what they write is one array a step.
+"""The content shadow in columns: what requests write while they decode is a few arrays a step, whoever else is in it.
 
-It finds what `spec/content.py` finds.  It stands in for it only while each of them has verified all that it holds and
-writes one position behind it: then nothing can be wrong with a read, and the identities of all prefixes are the next
-ones.  Blocks and tracks hear of it when somebody looks at them, or something else happens.
+It finds what `spec/content.py` finds.  A request is in columns while it has verified all that it holds and writes one
+position behind it: then nothing can be wrong with its read, and the identity of its prefix is the next one.  The other
+entries of a step (a prompt, somebody who was rewritten) go the plain way beside it, as long as they write no block that
+somebody in columns holds; else all leave.  Blocks and tracks hear of it when somebody looks at them.
 """
 
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import Factory, define
+from attrs import Factory, define, evolve
 
-from schedspec.spec.content import BadRead, ContentShadow
-from schedspec.spec.tracks import InFlight, Track, chained
+from schedspec.spec.content import BadRead, Content, ContentShadow
+from schedspec.spec.tracks import ROOT, InFlight, Track, chained
 
 from .columns import Column
+from .later import IDS, LAST, VERIFIED, Later, grown
 
-MOST_SAID = 64
 PRIME_1, PRIME_2, PRIME_5 = (
     np.uint64(11400714785074694791),
     np.uint64(14029467366897019727),
@@ -27,10 +27,7 @@ LENGTH = np.uint64(2 ^ (2870177450012600261 ^ 3527539))
 MODULUS = np.uint64((1 << 61) - 1)
 LARGEST_TOKEN = (1 << 61) - 2
 
-IDS: Any = vars(Track)["ids"]
-VERIFIED: Any = vars(Track)["verified_blocks"]
-LAST: Any = vars(Track)["last_content"]
-TOKENS: Any = vars(Track)["tokens"]
+Found = tuple[list[int], list[BadRead]]
 
 
 def chained_all(parents: Any, tokens: Any) -> Any:
@@ -59,139 +56,283 @@ def _is_chained() -> bool:
 IS_CHAINED = _is_chained()
 
 
-@define(eq=False)
-class Front:
-    """Requests that decode together.  `position`: where each writes next; `last`: the identity of the prefix before it;
-    `tokens`: columns of tokens that were delivered and not yet written.  `said`: identities that tracks and blocks have
-    not heard of, a column for each step."""
+class Standing(list[Track]):
+    """The tracks of a plan, none of them twice; `at`: their rows."""
 
-    tracks: Sequence[Track]
-    position: Any
-    last: Any
-    tokens: deque[Any]
-    said: list[Any] = Factory(list)
+    __slots__ = ("at",)
+
+    def __init__(self, tracks: Iterable[Track], at: Any) -> None:
+        super().__init__(tracks)
+        self.at = at
 
 
 @define(eq=False)
+class Fronts:
+    """Where requests in columns write next, by row.  `inside`: it is in columns; `position`: where it writes next, and
+    `last` the identity of the prefix before it; `token`: the last that was delivered to it, of so many; `block`: the
+    one that it has begun."""
+
+    inside: Any = Factory(lambda: np.zeros(0, np.bool_))
+    position: Any = Factory(lambda: np.zeros(0, np.int64))
+    last: Any = Factory(lambda: np.zeros(0, np.int64))
+    tokens: Any = Factory(lambda: np.zeros(0, np.int64))
+    token: Any = Factory(lambda: np.zeros(0, np.int64))
+    block: Any = Factory(lambda: np.zeros(0, np.int64))
+
+    def reach(self, rows: int) -> None:
+        for name in ("inside", "position", "last", "tokens", "token", "block"):
+            setattr(self, name, grown(getattr(self, name), rows))
+
+
+@define(eq=False, kw_only=True)
 class ColumnShadow(ContentShadow):
-    """`fewest`: for fewer requests the plain shadow is as fast."""
+    """`pool_blocks`: blocks are numbered below it.  `array_of` reads a column of numbers; `track_at(row)` names who
+    stands there, `listen(row, track)` has it hear before it is looked at, `settle(track)` has it be plain.  `held`: how
+    many in columns hold a block that they have begun; `untold`: it does not yet know of all that was written to it;
+    `said`: identities that tracks and blocks have not heard of.  `together`: entries in columns."""
 
-    fewest: int = 24
-    front: Front | None = None
-    before: Sequence[Track] = ()
+    pool_blocks: int
+    array_of: Callable[[Sequence[int], str], Column]
+    track_at: Callable[[int], Track]
+    listen: Callable[[int, Track], None]
+    settle: Callable[[Track], None]
+    fronts: Fronts = Factory(Fronts)
+    said: Later = Factory(Later)
+    held: Any = None
+    untold: Any = None
+    inside: int = 0
     together: int = 0
 
-    def execute(self, step: InFlight) -> tuple[list[int], list[BadRead]]:
-        tracks = step.tracks
-        if not step.departed and len(tracks) >= self.fewest:
-            if self.front is None and tracks is self.before:
-                self.front = self._begun(tracks)
-            if self.front is not None and self.front.tracks is tracks:
-                identities = self._appended(self.front, step)
-                if identities is not None:
-                    return identities.tolist(), []
-        self.leave()
-        found = super().execute(step)
-        self.before = tracks
-        return found
+    def reach(self, rows: int) -> None:
+        """So many rows are in use."""
+        if self.held is None:
+            self.held = np.zeros(self.pool_blocks, np.int32)
+            self.untold = np.zeros(self.pool_blocks, np.bool_)
+        self.fronts.reach(rows)
+        self.said.reach(rows)
 
-    def delivered(self, tracks: Sequence[Track], tokens: Column) -> None:
-        """Tokens reached these requests, in this order."""
-        front = self.front
-        if front is None:
-            return
-        if tracks is front.tracks and tokens.size <= LARGEST_TOKEN and int(tokens.values.min()) >= 0:
-            front.tokens.append(tokens.values)
-        else:
-            self.leave()
+    def execute(self, step: InFlight) -> Found:
+        at = getattr(step.tracks, "at", None)
+        numbers = None if at is None else self._numbers(step)
+        if at is None or numbers is None:
+            self.leave_all()
+            return super().execute(step)
+        start, tokens = numbers
+        fronts = self.fronts
+        fits = fronts.inside[at] & (tokens == 1) & (start == fronts.position[at]) & (fronts.tokens[at] == start + 1)
+        if step.departed:
+            fits &= np.array([track not in step.departed for track in step.tracks])
+        if fits.all():
+            identities = self._appended(step.tracks, at)
+            if identities is not None:
+                return identities.tolist(), []
+            self.leave_all()
+            return self._plainly(step, range(len(step.tracks)))
+        return self._beside(step, at, fits)
+
+    def delivered(self, at: Any, tokens: Column) -> None:
+        """Tokens reached who stands in these rows, in this order."""
+        fronts = self.fronts
+        if tokens.size > LARGEST_TOKEN or int(tokens.values.min()) < 0:
+            self.leave_all()
+        fronts.tokens[at] += 1
+        fronts.token[at] = tokens.values
 
     def holds(self, block: int, identity: int) -> bool:
-        self.tell()
+        if 0 <= block < self.pool_blocks and self.inside and self.untold[block]:
+            self.tell_all()
         return super().holds(block, identity)
 
-    def leave(self) -> None:
+    def leave_all(self) -> None:
         """From here on one by one."""
-        if self.front is not None:
-            self.tell()
-            self.front, self.before = None, ()
+        if self.inside:
+            for row in np.flatnonzero(self.fronts.inside).tolist():
+                self.settle(self.track_at(row))
 
-    def tell(self) -> None:
+    def leave(self, row: int, track: Track) -> None:
+        if self.fronts.inside[row]:
+            self._tell(row, track, self.said.take(row))
+            self.fronts.inside[row] = False
+            self.inside -= 1
+            self.held[self._begun(row, track)] -= 1
+
+    def tell_all(self) -> None:
         """Tracks and blocks hear what was written."""
-        front = self.front
-        if front is None or not front.said:
-            return
-        said, front.said = front.said, []
-        size = self.block_size
-        columns = zip(front.tracks, front.position.tolist(), np.stack(said, axis=1).tolist(), strict=True)
-        for track, end, identities in columns:
-            ids, table = IDS.__get__(track), track.table
-            first = len(ids) // size
-            ids.extend(identities)
-            content: list[int] = []
-            for place in range(first, -(-end // size)):
-                content = self.blocks.setdefault(table[place], [])
-                content[:] = ids[place * size : (place + 1) * size]
-            VERIFIED.__set__(track, end // size)
-            LAST.__set__(track, content if end % size else [])
+        for row, identities in self.said.take_all():
+            self._tell(row, self.track_at(row), identities)
 
-    # --- parts -------------------------------------------------------------------------------------------
-
-    def _begun(self, tracks: Sequence[Track]) -> Front | None:
-        """None if one of them is not where it can write behind what it has verified."""
-        size, columns = self.block_size, []
-        for track in tracks:
-            ids, tokens, content = track.ids, track.tokens, track.last_content
-            offset = len(ids) - track.verified_blocks * size
-            fits = 0 <= offset < size and len(content) == offset and len(ids) > 0
-            if not fits or (offset and (content[-1] != ids[-1] or self._block_of(track, len(ids)) is not content)):
-                return None
-            columns.append((len(ids), ids[-1], tokens[len(ids) :]))
-        positions, last, ahead = zip(*columns, strict=True)
-        if len(set(map(len, ahead))) != 1 or any(not 0 <= t <= LARGEST_TOKEN for some in ahead for t in some):
-            return None
-        tokens_ahead = deque(np.array(column, np.int64) for column in zip(*ahead, strict=True))
-        return Front(tracks, np.array(positions, np.int64), np.array(last, np.int64), tokens_ahead)
-
-    def _block_of(self, track: Track, position: int) -> list[int] | None:
-        place = position // self.block_size
-        return self.blocks.get(track.table[place]) if place < len(track.table) else None
-
-    def _appended(self, front: Front, step: InFlight) -> Any:
-        """Everybody writes one position; None, and nothing happened, if somebody does something else."""
+    def _numbers(self, step: InFlight) -> tuple[Any, Any] | None:
+        """Starts and tokens; None if one is no number of 64 bits."""
         try:
-            start, tokens = (np.asarray(column, np.int64) for column in (step.start, step.tokens))
-        except OverflowError:
+            return self.array_of(step.start, "Int").values, self.array_of(step.tokens, "Int").values
+        except (OverflowError, TypeError):
             return None
-        if not front.tokens or not (start == front.position).all() or not (tokens == 1).all():
-            return None
-        identities = chained_all(front.last, front.tokens[0])
-        if not self._opened(front, identities):
-            return None
-        front.tokens.popleft()
-        front.last = identities
-        front.position = front.position + 1
-        front.said.append(identities)
-        self.together += len(front.tracks)
-        if len(front.said) >= MOST_SAID:
-            self.tell()
+
+    # --- entries in columns ------------------------------------------------------------------------------
+
+    def _appended(self, tracks: Sequence[Track], all_at: Any, chosen: Any = None) -> Any:
+        """These entries, or all, write one position; None, and nothing happened, if one needs a block that is not its
+        own alone."""
+        fronts, at = self.fronts, all_at if chosen is None else all_at[chosen]
+        position = fronts.position[at]
+        identities = chained_all(fronts.last[at], fronts.token[at])
+        opening = np.flatnonzero(position % self.block_size == 0)
+        if opening.size:
+            whose = opening if chosen is None else chosen[opening]
+            if not self._opened([tracks[row] for row in whose.tolist()], at[opening], position[opening]):
+                return None
+        fronts.last[at] = identities
+        fronts.position[at] = position + 1
+        self.untold[fronts.block[at]] = True
+        self.said.put(at, identities)
+        self.together += len(at)
+        if self.said.is_full:
+            self.tell_all()
         return identities
+
+    def _opened(self, tracks: Sequence[Track], at: Any, positions: Any) -> bool:
+        """Whoever is at the start of a block writes to one that nobody else has, and that nobody else begins."""
+        places = (positions // self.block_size).tolist()
+        if any(place >= len(track.table) for track, place in zip(tracks, places, strict=True)):
+            return False
+        blocks = [track.table[place] for track, place in zip(tracks, places, strict=True)]
+        if not 0 <= min(blocks) <= max(blocks) < self.pool_blocks or len(set(blocks)) < len(blocks):
+            return False
+        if self.held[blocks].any():
+            return False
+        known = self.blocks
+        for track, place, block in zip(tracks, places, blocks, strict=True):
+            if known.get(block) and not self._is_its_own(track, place, block):
+                return False
+        self.held[blocks] = 1
+        self.fronts.block[at] = blocks
+        return True
 
     def _is_its_own(self, track: Track, place: int, block: int) -> bool:
         """Nobody has to verify again what stood there, not even the writer."""
         return track.table.index(block) == place and all(holder is track for holder in self.holders(block))
 
-    def _opened(self, front: Front, identities: Any) -> bool:
-        """Whoever is at the start of a block writes to one that nobody else has, and that nobody else begins."""
+    def _begun(self, row: int, track: Track) -> list[int]:
+        """The blocks of its table that it has written to."""
+        return track.table[: -(-int(self.fronts.position[row]) // self.block_size)]
+
+    def _tell(self, row: int, track: Track, identities: list[int]) -> None:
+        """The track and its blocks hear what it wrote."""
+        if not identities:
+            return
+        size, table = self.block_size, track.table
+        ids = IDS.__get__(track)
+        first = len(ids) // size
+        ids.extend(identities)
+        end = len(ids)
+        content: Content = []
+        for place in range(first, -(-end // size)):
+            content = self.blocks.setdefault(table[place], [])
+            content[:] = ids[place * size : (place + 1) * size]
+            self.untold[table[place]] = False
+        VERIFIED.__set__(track, end // size)
+        LAST.__set__(track, content if end % size else [])
+
+    # --- entries one by one ------------------------------------------------------------------------------
+
+    def _beside(self, step: InFlight, at: Any, fits: Any) -> Found:
+        """Some are in columns, and the others are not."""
+        rest = np.flatnonzero(~fits).tolist()
+        some = len(rest) < len(step.tracks)
+        if self.inside and not self._are_apart(step, rest, alone=not some):
+            self.leave_all()
+            return self._plainly(step, range(len(step.tracks)))
+        if not some:
+            return self._plainly(step, rest)
+        chosen = np.flatnonzero(fits)
+        written = self._appended(step.tracks, at, chosen)
+        if written is None:
+            self.leave_all()
+            return self._plainly(step, range(len(step.tracks)))
+        found, bad = self._plainly(step, rest)
+        identities = np.empty(len(step.tracks), np.int64)
+        identities[chosen], identities[rest] = written, found
+        return identities.tolist(), bad
+
+    def _write(self, track: Track, table: list[int], start: int, end: int) -> None:
+        """Identities of a prompt first, in one go, where all of them will be asked for."""
         size = self.block_size
-        rows = np.flatnonzero(front.position % size == 0)
-        opened: dict[int, int] = {}
-        for row, place in zip(rows.tolist(), (front.position[rows] // size).tolist(), strict=True):
-            track = front.tracks[row]
-            if place >= len(track.table) or (block := track.table[place]) in opened:
+        if 0 <= start == len(track.ids) and start // size < len(table):
+            content = self.blocks.get(table[start // size], [])
+            if start % size == 0 or (len(content) == start % size and content[-1] == track.ids[-1]):
+                _identify(track, min(end, len(table) * size))
+        super()._write(track, table, start, end)
+
+    def _plainly(self, step: InFlight, rows: Sequence[int]) -> Found:
+        """These entries as the plain shadow has them; whoever may, is in columns afterwards."""
+        whole = len(rows) == len(step.tracks)
+        part = step if whole else _part(step, rows)
+        found, bad = super().execute(part)
+        for row in rows:
+            track = step.tracks[row]
+            if step.samples[row] == 1 and track not in step.departed:
+                self._enter(int(step.tracks.at[row]), track)  # type: ignore[attr-defined]
+        return found, bad if whole else [evolve(read, row=rows[read.row]) for read in bad]
+
+    def _are_apart(self, step: InFlight, rows: Sequence[int], *, alone: bool) -> bool:
+        """Entries that write no block that somebody in columns holds; what they read is told."""
+        if not alone and self.order != "writes_first":
+            return False
+        size, reads = self.block_size, False
+        for row in rows:
+            start, tokens, track = step.start[row], step.tokens[row], step.tracks[row]
+            table = np.array(step.table_of(track), np.int64)
+            if start < 0 or tokens < 0 or (len(table) and not (table.min() >= 0 and table.max() < self.pool_blocks)):
                 return False
-            if self.blocks.get(block) and not self._is_its_own(track, place, block):
+            if self.held[table[start // size : -(-(start + tokens) // size)]].any():
                 return False
-            opened[block] = row
-        for block, identity in zip(opened, identities[rows].tolist(), strict=True):
-            self.blocks.setdefault(block, [])[:] = [identity]
+            reads = reads or bool(self.untold[table].any())
+        if reads:
+            self.tell_all()
         return True
+
+    def _enter(self, row: int, track: Track) -> None:
+        """It is in columns from here on, if it writes next behind what it has verified."""
+        size, ids, tokens, content = self.block_size, track.ids, track.tokens, track.last_content
+        offset = len(ids) - track.verified_blocks * size
+        ahead = len(tokens) - len(ids)
+        if not (0 <= offset < size and len(content) == offset and len(ids) > 0 and 0 <= ahead <= 1):
+            return
+        begun = track.table[: -(-len(ids) // size)]
+        if len(begun) * size < len(ids) or not 0 <= min(begun) <= max(begun) < self.pool_blocks:
+            return
+        if offset and (content[-1] != ids[-1] or self.blocks.get(begun[-1]) is not content or self.held[begun[-1]]):
+            return
+        if len(set(begun)) < len(begun) or (ahead and not 0 <= tokens[-1] <= LARGEST_TOKEN):
+            return
+        fronts = self.fronts
+        fronts.inside[row], fronts.position[row], fronts.last[row] = True, len(ids), ids[-1]
+        fronts.tokens[row], fronts.token[row] = len(tokens), tokens[-1] if ahead else 0
+        fronts.block[row] = begun[-1]
+        self.inside += 1
+        self.held[begun] += 1
+        self.listen(row, track)
+
+
+def _identify(track: Track, end: int) -> None:
+    """`id_at(end - 1)` without a call for each token."""
+    ids, tokens = track.ids, track.tokens
+    if len(ids) < end <= len(tokens):
+        parent, append = ids[-1] if ids else ROOT, ids.append
+        for token in tokens[len(ids) : end]:
+            parent = hash((parent, token))
+            append(parent)
+
+
+def _part(step: InFlight, rows: Sequence[int]) -> InFlight:
+    """Some entries of a step."""
+    return InFlight(
+        step.step,
+        [step.request[row] for row in rows],
+        [step.tracks[row] for row in rows],
+        [step.start[row] for row in rows],
+        [step.tokens[row] for row in rows],
+        [step.samples[row] for row in rows],
+        step.departed,
+        step.tables,
+    )

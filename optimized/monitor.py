@@ -5,33 +5,32 @@ by the numpy reading (`columns.py`); where any guard fails, or an entry is not l
 reading, which names what is broken.  Both work on the same cells, so nothing has to be brought up to date between them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import chain, groupby
-from operator import itemgetter
+from itertools import chain, compress
 from typing import Any
 
 import numpy as np
 from attrs import define
 
+from schedspec.spec.content import ContentShadow
 from schedspec.spec.monitor import Monitor, canonical
 from schedspec.spec.protocol import Naturals
 from schedspec.spec.relation import Engine, registry
 from schedspec.spec.tracks import InFlight, Track
-from schedspec.spec.vocabulary import Delta, Header, Outcome, Plan
+from schedspec.spec.verdicts import Violation
+from schedspec.spec.vocabulary import Delta, Header, Message, Outcome, Plan
 
-from .cells import Rows, Table
+from .cells import Table
 from .columns import Column, Together, column_of, function_of
-from .content import IDS, IS_CHAINED, LAST, TOKENS, VERIFIED, ColumnShadow
+from .content import IS_CHAINED, ColumnShadow, Standing
+from .later import TOKENS, Later, grown, listening
 from .scans import NoScan, Scan, scan_of
 
-EVENTS = ("Serve", "Computed", "Deliver", "Take", "Give", "Grown")
-FEWEST = 24
+EVENTS = ("Serve", "Computed", "Deliver")
+FEWEST = 96
 """Below it the compiled reading is as fast."""
-FEWEST_BLOCKS = 10
-"""So many blocks are moved together, once there are tables."""
 FAR = 1 << 50
-MOST_TOLD = 64
 ARRAYS = 8
 GROUPS = 3
 """Columns of requests that are kept: most often those of a step are those of the step before."""
@@ -42,8 +41,9 @@ class Group:
     """Live requests in the order of a column, none of them twice, and what is looked up for all of them."""
 
     requests: tuple[str, ...]
-    tracks: list[Track]
-    places: dict[str, Rows]
+    tracks: Standing
+    at: Any  # what a column of the table is indexed by
+    rows: list[int]
     shares: int = -1
     shared_tokens: Any = None
 
@@ -64,47 +64,62 @@ class BulkMonitor(Monitor):
         fewest: int = FEWEST,
     ) -> None:
         self._arrays: list[tuple[Any, str, Column]] = []
-        self._told: list[Sequence[int]] = []
-        self._told_to: Group | None = None
-        self._listening = _listening(self)
+        self._later = Later()
+        self._listening = listening(self._settle_track)
+        self._listens: Any = np.zeros(0, np.bool_)
+        self._live: Any = np.zeros(0, np.bool_)
+        self._by_row: list[Track | None] = []
         super().__init__(header, content=content, explain=explain, horizon=horizon, dropped=dropped)
         self._content: ColumnShadow | None = None
         if self.shadow is not None and IS_CHAINED and not explain and not self.keeps_ledger:
-            plain = self.shadow
-            self.shadow = self._content = ColumnShadow(plain.block_size, plain.order, plain.holders, fewest=fewest)
+            self.shadow = self._content = self._column_shadow(self.shadow)
         self.fewest = fewest
         self.together = 0
         self._groups: list[Group] = []
-        self._seen: list[tuple[Any, Group]] = []
-        self._grew: Rows | None = None
+        self._seen: tuple[Sequence[str], Group | None] = (), None
         self._shares = 0
         self._functions: dict[str, Together] = {}
-        self._scans = {} if explain else _scans(self.program.active, dropped)
-        self._tables = _tables(self._scans)
+        self.scans = {} if explain else _scans(self.program.active, dropped)
+        self._kinds = {event: [sort.name for sort in scan.fields.values()][1:] for event, scan in self.scans.items()}
+        self._table = Table(Engine, "RequestId", set().union(*(scan.names for scan in self.scans.values())))
+
+    def _column_shadow(self, plain: ContentShadow) -> ColumnShadow:
+        return ColumnShadow(
+            plain.block_size,
+            plain.order,
+            plain.holders,
+            pool_blocks=self.settings.blocks,
+            array_of=self._array,
+            track_at=self._track_at,
+            listen=self._listen,
+            settle=self._settle_track,
+        )
+
+    def feed(self, message: Message) -> list[Violation]:
+        self._seen = (), None
+        return super().feed(message)
 
     # --- requests ----------------------------------------------------------------------------------------
 
     def _group_of(self, requests: Sequence[str]) -> Group | None:
         """None if one of them is unknown, has ended, comes twice or has a number that is too large."""
-        group = next((group for column, group in self._seen if column is requests), None)
-        if group is None:
+        seen, group = self._seen
+        if requests is not seen:
             column = requests if isinstance(requests, tuple) else tuple(requests)
-            group = next((group for group in self._groups if column == group.requests), None)
-            if group is None:
-                group = self._new_group(column)
-            if group is None:
-                return None
-            if column is requests:
-                self._seen = [(column, group), *self._seen[: GROUPS - 1]]
-        odd = self._tables["RequestId"].odd
-        return group if not odd or odd.isdisjoint(group.places["RequestId"].numbers) else None
+            group = next((group for group in self._groups if column == group.requests), None) or self._new_group(column)
+            self._seen = requests, group
+        odd = self._table.odd
+        return group if not odd or group is None or odd.isdisjoint(group.rows) else None
 
     def _new_group(self, column: tuple[str, ...]) -> Group | None:
-        tracks = [track for track in map(self.tracks.get, column) if track is not None and not track.ended]
-        if len(tracks) < len(column) or len(set(column)) < len(column):
+        rows: list[Any] = list(map(self._table.index.get, column))
+        if None in rows or len(set(rows)) < len(rows):
             return None
-        numbers = list(map(self._tables["RequestId"].index.__getitem__, column))
-        group = Group(column, tracks, {"RequestId": Rows.of(column, numbers)})
+        at = np.array(rows)
+        if not self._live[at].all():
+            return None
+        tracks = Standing(map(self._by_row.__getitem__, rows), at)  # type: ignore[arg-type]
+        group = Group(column, tracks, place_of(rows, at), rows)
         self._groups = [group, *self._groups[: GROUPS - 1]]
         return group
 
@@ -113,24 +128,41 @@ class BulkMonitor(Monitor):
 
     def _is_long(self, count: int) -> bool:
         """Whether so many entries are judged together.  Up to the first time the plain records were faster."""
-        if count < self.fewest or not self._scans:
+        if count < self.fewest or not self.scans:
             return False
         if not self._functions:
-            for table in self._tables.values():
-                table.join(self.world)
-            self._functions = {event: function_of(scan) for event, scan in self._scans.items()}
+            self._table.join(self.world)
+            for track in self.tracks.values():
+                self._stands(track)
+            self._functions = {event: function_of(scan) for event, scan in self.scans.items()}
         return True
 
-    def _rows(self, sort: str, keys: Sequence[Any], turn: Any = 0) -> Rows | None:
-        """Where keys stand; None if one is unknown or has a number that is too large."""
-        table = self._tables[sort]
-        numbers = list(map(table.index.get, keys))
-        if None in numbers or (table.odd and not table.odd.isdisjoint(numbers)):
-            return None
-        return Rows.of(keys, numbers, turn)  # type: ignore[arg-type]
+    def _stands(self, track: Track) -> None:
+        """It has a row from here on."""
+        table = self._table
+        row = table.row_of(track.id)
+        if table.rows > len(self._live):
+            self._live, self._listens = grown(self._live, table.rows), grown(self._listens, table.rows)
+            self._by_row += [None] * (table.rows - len(self._by_row))
+            self._later.reach(table.rows)
+            if self._content is not None:
+                self._content.reach(table.rows)
+        self._by_row[row], self._live[row] = track, not track.ended
+
+    def _track_at(self, row: int) -> Track:
+        track = self._by_row[row]
+        assert track is not None
+        return track
+
+    def _register(self, track: Track) -> None:
+        super()._register(track)
+        if self._functions:
+            self._stands(track)
 
     def _planned(self, plan: Plan) -> list[Track]:
         group = self._in_bulk(plan.request)
+        if group is None and plan.request and self._content is not None and self._content.inside:
+            group = self._group_of(plan.request)  # few entries, beside whom others are in columns
         return super()._planned(plan) if group is None else group.tracks
 
     def _tracks_of(self, requests: Sequence[str]) -> list[Track | None]:
@@ -139,32 +171,30 @@ class BulkMonitor(Monitor):
 
     def _retire(self, track: Track) -> None:
         super()._retire(track)
-        self._groups, self._seen = [], []
+        self._groups, self._seen = [], ((), None)
+        if self._functions:
+            self._live[self._table.index[track.id]] = False
 
     # --- events ------------------------------------------------------------------------------------------
 
     def _fire_many(self, event: str, *columns: Sequence[Any]) -> None:
-        if not (event in self._scans and self._fire_scan(event, columns)):
+        if not (event in self.scans and self._fire_scan(event, columns)):
             super()._fire_many(event, *map(_plain, columns))
 
     def _fire_scan(self, event: str, columns: Sequence[Sequence[Any]]) -> bool:
         group = self._in_bulk(columns[0])
         if group is None:
             return False
-        sorts = list(self._scans[event].fields.values())[1:]
         try:
-            arrays = [self._array(column, sort.name) for column, sort in zip(columns[1:], sorts, strict=True)]
+            arrays = list(map(self._array, columns[1:], self._kinds[event]))
         except (OverflowError, TypeError):
             return False
-        count = len(group.tracks)
-        alike = all(len(column.values) == count for column in arrays)
-        return alike and self._together(event, group.places, count, *arrays)
-
-    def _together(self, event: str, places: Mapping[str, Rows], count: int, *arrays: Column) -> bool:
-        for table in self._tables.values():
-            if table.reach > FAR:
-                table.measure()
-        done = self._functions[event](self.world, self._tables, places, count, *arrays)
+        count = len(group.rows)
+        if any(len(column.values) != count for column in arrays):
+            return False
+        if self._table.reach > FAR:
+            self._table.measure()
+        done = self._functions[event](self.world, self._table, group.at, count, *arrays)
         self.together += count * done
         return done
 
@@ -181,113 +211,125 @@ class BulkMonitor(Monitor):
         self._arrays = [(column, kind, array), *self._arrays[: ARRAYS - 1]]
         return array
 
+    def _numbers(self, column: Any) -> Column | None:
+        """None if one is no number of 64 bits."""
+        try:
+            return self._array(column, "Int")
+        except (OverflowError, TypeError):
+            return None
+
     def _apply(self, method: str, deltas: Sequence[Delta]) -> None:
         """Blocks that are taken, or given, one after the other are taken or given together."""
-        if len(deltas) < 2 and not (deltas and deltas[0][0] in _MOVES):
-            super()._apply(method, deltas)
-            return
-        ordered = deltas if self.capabilities.ordered else canonical(deltas)
-        for kind, run in groupby(ordered, key=_kind):
-            some = list(run)
-            if kind in _MOVES and self._move_together(kind, some):
-                continue
-            for delta in some:
-                super()._apply(method, (delta,))
+        ordered = deltas if self.capabilities.ordered or len(deltas) < 2 else canonical(deltas)
+        place, count = 0, len(ordered)
+        while place < count:
+            kind, start = ordered[place][0], place
+            place += 1
+            while kind in _MOVES and place < count and ordered[place][0] == kind:
+                place += 1
+            some = ordered[start:place]
+            if not (kind in _MOVES and self._move_together(kind, some)):
+                super()._apply(method, some)
 
     def _move_together(self, kind: str, deltas: Sequence[Delta]) -> bool:
-        _, requests, moved = zip(*deltas, strict=True)
+        """False, and nothing happened, where one of them has to see what the others did."""
+        requests, moved = [delta[1] for delta in deltas], [delta[2] for delta in deltas]
         blocks = list(chain.from_iterable(moved))
-        event, count = _MOVES[kind], len(blocks)
-        if event not in self._scans or not (self._is_long(count) or (self._functions and count >= FEWEST_BLOCKS)):
-            return False
+        count = len(blocks)
         tracks = list(map(self.tracks.get, requests))
-        if None in tracks or len(set(blocks)) < count or len(set(requests)) < len(requests):
+        if self.explain or count < 2 or None in tracks or len(set(blocks)) < count:
             return False
-        counts = list(map(len, moved))
-        one_each = count == len(requests) == sum(map(bool, counts))
-        holders = requests if one_each else [r for r, times in zip(requests, counts, strict=True) for _ in range(times)]
-        takers = self._rows("RequestId", holders, 0 if one_each else _turns(counts))
-        places = self._rows("BlockId", blocks)
-        if takers is None or places is None or (event == "Take" and not self._are_free(places)):
-            return False
-        if not self._together(event, {"RequestId": takers, "BlockId": places}, count):
-            return False
-        if event == "Give":
+        one_each = count == len(requests) and all(moved)
+        holders = requests if one_each else [r for r, some in zip(requests, moved, strict=True) for _ in some]
+        if kind == "gave":
+            super()._fire_many("Give", holders, blocks)
             for track, some in zip(tracks, moved, strict=True):
                 self._gave_back(track, some)  # type: ignore[arg-type]
             return True
+        taken = self._available_among(moved)
+        super()._fire_many("Take", holders, blocks)
         for track, some in zip(tracks, moved, strict=True):
             track.table.extend(some)  # type: ignore[union-attr]
         self._touched.update(dict.fromkeys(requests))
-        self._grew = takers if one_each else None
         if self.view is not None:
-            _add(self.view.acquired, requests, counts)
+            acquired = self.view.acquired
+            for request, number in zip(requests, taken, strict=True):
+                acquired[request] = acquired.get(request, 0) + number
         return True
 
-    def _are_free(self, blocks: Rows) -> bool:
-        """Each of them is one block less to be had."""
-        table: Any = self._tables["BlockId"]
-        if not {"free", "evictable"} <= set(table.sets):
-            return False
-        return bool(table.at_free[blocks.at].all() and not table.at_evictable[blocks.at].any())
+    def _available_among(self, moved: Sequence[Sequence[int]]) -> list[int]:
+        """How many fewer blocks there are to be had, when each of these is taken."""
+        free, evictable = self.world.free, self.world.evictable
+        if not evictable and free.issuperset(chain.from_iterable(moved)):
+            return list(map(len, moved))
+        return [sum((block in free) + (block in evictable) for block in some) for some in moved]
 
     def _end_call(self) -> None:
-        grown, rows = tuple(self._touched), self._grew
-        self._grew = None
-        if self._is_long(len(grown)) and "Grown" in self._scans:
-            if rows is None or rows.keys != grown:
-                rows = self._rows("RequestId", grown)
-            if rows is not None and self._together("Grown", {"RequestId": rows}, len(grown)):
-                self._touched.clear()
+        if len(self._touched) > 1:
+            super()._fire_many("Grown", list(self._touched))
+            self._touched.clear()
         super()._end_call()
 
     def _settle(self, flight: InFlight, outcome: Outcome) -> None:
-        """The same requests sampled as were planned, and all of them still stand."""
+        """All of them still stand, and who sampled has a row, in the same order."""
         group = None if flight.departed else self._in_bulk(flight.request)
-        if group is None or self._in_bulk(outcome.request) is not group:
+        stop = None if group is None else self._stops(group, flight, outcome)
+        start, tokens = self._numbers(flight.start), self._numbers(flight.tokens)
+        if stop is None or start is None or tokens is None or len(start.values) != len(tokens.values):
             super()._settle(flight, outcome)
-            return
-        try:
-            ends = self._array(flight.start, "Int").values + self._array(flight.tokens, "Int").values
-        except (OverflowError, TypeError):
-            super()._settle(flight, outcome)
-            return
-        self._fire_many("Computed", flight.request, ends, flight.samples, outcome.stop)
+        else:
+            self._fire_many("Computed", flight.request, start.values + tokens.values, flight.samples, stop)
+
+    def _stops(self, group: Group, flight: InFlight, outcome: Outcome) -> Any:
+        """Which of the entries end there; None if the results are not of those who sampled."""
+        if self._in_bulk(outcome.request) is group:
+            return outcome.stop
+        samples = self._numbers(flight.samples)
+        chosen = None if samples is None else samples.values == 1
+        if chosen is None or tuple(compress(flight.request, chosen.tolist())) != tuple(outcome.request):
+            return None
+        stop = np.zeros(len(chosen), np.bool_)
+        stop[chosen] = self._array(outcome.stop, "Bool").values
+        return stop
 
     def _delivered(self, requests: Sequence[str], tokens: Sequence[int]) -> None:
         group = self._in_bulk(requests)
         outcome = self._outcome
-        if group is None or self.keeps_ledger or outcome is None or self._in_bulk(outcome.request) is not group:
-            if self._content is not None:
-                self._content.leave()
+        whole = group is not None and outcome is not None and self._in_bulk(outcome.request) is group
+        values = self._numbers(tokens) if whole and not self.keeps_ledger else None
+        if group is None or outcome is None or values is None:
             super()._delivered(requests, tokens)
             return
         self._fire_many("Deliver", requests, tokens, outcome.token)
-        if self._told_to is not group or len(self._told) >= MOST_TOLD:
-            self._hand_over()
-            self._told_to = group
-        self._told.append(tokens if isinstance(tokens, tuple) else tokens[:])  # a list stays its owner's
+        at = group.tracks.at
+        heard = self._listens[at]
+        if not heard.all():
+            for place in np.flatnonzero(~heard).tolist():
+                self._listen(at[place], group.tracks[place])
+        self._later.put(at, values.values)
         if self._content is not None:
-            self._tell_content(group, self._told[-1])
+            self._content.delivered(at, values)
+        if self._later.is_full:
+            self._hand_over()
 
-    def _tell_content(self, group: Group, tokens: Sequence[int]) -> None:
-        assert self._content is not None
-        try:
-            self._content.delivered(group.tracks, self._array(tokens, "Int"))
-        except (OverflowError, TypeError):
-            self._content.leave()
+    def _listen(self, row: int, track: Track) -> None:
+        """From here on it is told later."""
+        track.__class__ = self._listening
+        self._listens[row] = True
+
+    def _settle_track(self, track: Track) -> None:
+        """It is told all that waits for it, and is plain from here on."""
+        track.__class__ = Track
+        row = self._table.index[track.id]
+        self._listens[row] = False
+        TOKENS.__get__(track).extend(self._later.take(row))
+        if self._content is not None:
+            self._content.leave(row, track)
 
     def _hand_over(self) -> None:
-        """Delivered tokens reach their tracks when somebody looks at them: all that waited, at once."""
-        told, self._told = self._told, []
-        if told and self._told_to is not None:
-            for track, tokens in zip(self._told_to.tracks, zip(*told, strict=True), strict=True):
-                TOKENS.__get__(track).extend(tokens)
-        self._told_to = None
-
-    def _register(self, track: Track) -> None:
-        track.__class__ = self._listening
-        super()._register(track)
+        """Delivered tokens reach all tracks for which some wait."""
+        for row, tokens in self._later.take_all():
+            TOKENS.__get__(self._track_at(row)).extend(tokens)
 
     def _check_writes(self, tracks: Sequence[Track], plan: Plan) -> None:
         group = self._in_bulk(plan.request) if self.world.indexed else None
@@ -308,54 +350,20 @@ class BulkMonitor(Monitor):
 
     def _replace_table(self, track: Track, table: list[int]) -> None:
         self._shares += 1
-        if self._content is not None:
-            self._content.leave()  # while it still stands in the table that it was written by
+        if isinstance(track, self._listening):
+            self._settle_track(track)  # while it still stands in the table that it was written by
         super()._replace_table(track, table)
-
-
-def _listening(monitor: BulkMonitor) -> type[Track]:
-    """Tracks of a monitor that may have tokens, or identities of prefixes, of which it has not told them."""
-
-    def tokens(self: Track) -> Any:
-        if monitor._told:
-            monitor._hand_over()
-        return TOKENS.__get__(self)
-
-    def listening(slot: Any) -> property:
-        def get(self: Track) -> Any:
-            if monitor._content is not None:
-                monitor._content.tell()
-            return slot.__get__(self)
-
-        def put(self: Track, value: Any) -> None:
-            if monitor._content is not None:
-                monitor._content.leave()
-            slot.__set__(self, value)
-
-        return property(get, put)
-
-    slots = {"ids": IDS, "verified_blocks": VERIFIED, "last_content": LAST}
-    heard = {name: listening(slot) for name, slot in slots.items()}
-    return type("ListeningTrack", (Track,), {"__slots__": (), "tokens": property(tokens, TOKENS.__set__), **heard})
-
-
-_kind = itemgetter(0)
 
 
 def _plain(column: Any) -> Any:
     return column.tolist() if isinstance(column, np.ndarray) else column
 
 
-def _add(counts: dict[str, int], names: Sequence[str], more: Sequence[int]) -> None:
-    if counts:
-        more = [counts.get(name, 0) + count for name, count in zip(names, more, strict=True)]
-    counts.update(zip(names, more, strict=True))
-
-
-def _turns(counts: Sequence[int]) -> Any:
-    """0, 1, … for each of so many that follow on each other."""
-    ends = np.cumsum(counts)
-    return np.arange(ends[-1]) - np.repeat(ends - counts, counts)
+def place_of(rows: list[int], at: Any) -> Any:
+    """How a column is indexed there: by a slice where the rows follow on each other."""
+    first, count = rows[0], len(rows)
+    follow = rows[-1] - first == count - 1 and rows == list(range(first, first + count))
+    return slice(first, first + count) if follow else at
 
 
 @cache
@@ -372,15 +380,6 @@ def _each_scan(active: frozenset[str], dropped: str | None) -> Iterator[tuple[st
             continue
 
 
-def _tables(scans: Mapping[str, Scan]) -> dict[str, Table]:
-    """One for each sort of keys, with what the scans touch."""
-    names: dict[str, set[str]] = {}
-    for scan in scans.values():
-        for name in scan.names:
-            names.setdefault(scan.at(name), set()).add(name)
-    return {sort: Table(Engine, sort, touched) for sort, touched in names.items()}
-
-
-_MOVES = {"took": "Take", "gave": "Give"}
+_MOVES = ("took", "gave")
 
 __all__ = ["BulkMonitor"]

@@ -1,9 +1,7 @@
 """An event as a *scan*: many of it in a row, where no entry sees another.
 
-Each sort of keys that the event names is named once; every map and set is touched at those keys alone; numbers of the
-state are only added to.  If then no key comes twice, the entries do not see each other, and all can be judged by the
-state before the first.  A key may come twice where what is left behind at it is the same each time, or a number that
-grows by the same each time: then the n-th entry sees n times as much.
+The event names one key; every map and set is touched at that key alone; numbers of the state are only added to.  If
+then no key comes twice, the entries do not see each other, and all can be judged by the state before the first.
 """
 
 from collections import Counter
@@ -37,41 +35,26 @@ class Guard:
         return Guard(self.number, None if self.condition is None else to(self.condition), to(self.then))
 
 
-@frozen
-class Member:
-    """What becomes of a set in a cell: it gains or loses the key of a sort."""
-
-    gains: bool
-    item: str
-
-
 @frozen(kw_only=True, eq=False)
 class Scan:
-    """What an event asks and does.  `keys`: sort -> its field.  `cells` are left behind at the keys, `members` change
-    sets that stand there, `added` goes to numbers, `assigned` is the same for all.  `reads`: maps and sets that are
-    read.  `steps`: cells that grow by the same each time.  `repeats`: sorts whose keys may come twice."""
+    """What an event asks and does.  `key`: the field that it names, `over` its sort.  `cells` are left behind at the
+    key, `added` goes to numbers, `assigned` is the same for all.  `reads`: maps and sets that are read."""
 
     event: str
     fields: Mapping[str, Sort]
     sorts: Mapping[str, Sort]
-    keys: Mapping[str, str]
+    key: str
+    over: str
     guards: Sequence[Guard]
     cells: Mapping[str, Term]
-    members: Mapping[str, Member]
     added: Mapping[str, Term]
     assigned: Mapping[str, Term]
     reads: frozenset[str]
-    steps: Mapping[str, Term]
-    repeats: frozenset[str]
 
     @property
     def names(self) -> set[str]:
-        """Maps and sets that have to be in a table."""
-        return {*self.reads, *self.cells, *self.members}
-
-    def at(self, name: str) -> str:
-        """The sort of keys that a map or set is over."""
-        return self.sorts[name].args[0].name
+        """Maps and sets that have to be in the table."""
+        return {*self.reads, *self.cells}
 
     @property
     def terms(self) -> list[Term]:
@@ -118,9 +101,10 @@ class _Reader:
         self.fields = registry.events[event].sorts
         self.sorts = registry.state.sorts
         self.numbers = {c.name: n for n, c in enumerate(registry.conjuncts)}
-        self.keys = {sort.name: name for name, sort in self.fields.items() if sort.name not in _PLAIN}
-        if not self.keys or len(self.keys) < sum(sort.name not in _PLAIN for sort in self.fields.values()):
-            raise NoScan(f"{event} has no key, or two of a kind")
+        keys = [name for name, sort in self.fields.items() if sort.name not in _PLAIN]
+        if len(keys) != 1:
+            raise NoScan(f"{event} has no key, or more than one")
+        self.key, self.over = keys[0], self.fields[keys[0]].name
         self.written: set[str] = set()
         self.reads: set[str] = set()
 
@@ -128,23 +112,20 @@ class _Reader:
         written = {str(c.variable): c.term.args[1] for c in effects if c.term.args[1].op != "state"}
         self.written = set(written)
         asked = [self._guard(conjunct, effects) for conjunct in guards]
-        kinds: dict[str, dict[str, Any]] = {"cells": {}, "members": {}, "added": {}, "assigned": {}, "steps": {}}
+        kinds: dict[str, dict[str, Any]] = {"cells": {}, "added": {}, "assigned": {}}
         for name in sorted(written):
             kind, value = self._effect(name, written[name])
             kinds[kind][name] = value
-            if kind == "cells" and (step := self._step(name, value)) is not None:
-                kinds["steps"][name] = step
-        scan = Scan(
+        return Scan(
             event=self.event,
             fields=self.fields,
             sorts=self.sorts,
-            keys=self.keys,
+            key=self.key,
+            over=self.over,
             guards=asked,
             reads=frozenset(self.reads),
-            repeats=frozenset(),
             **kinds,
         )
-        return evolve(scan, repeats=frozenset(sort for sort in self.keys if _may_repeat(scan, sort)))
 
     def _guard(self, conjunct: Conjunct, effects: Sequence[Conjunct]) -> Guard:
         term = settled_after(conjunct.term, effects)
@@ -160,7 +141,7 @@ class _Reader:
         return term
 
     def _is_key(self, term: Term) -> bool:
-        return bool(term.op == "field" and term.args[0] in self.keys.values())
+        return bool(term.op == "field" and term.args[0] == self.key)
 
     def _check(self, term: Term) -> None:
         """Whatever a term reads has to be a cell at a key, a field, or the same for all entries."""
@@ -173,8 +154,8 @@ class _Reader:
                 raise NoScan("keys are compared")
             return
         if (name := cell_of(term)) is not None:
-            if not all(map(self._is_key, _places(term))):
-                raise NoScan(f"{name} is not read at a key")
+            if not self._is_key(term.args[1]):
+                raise NoScan(f"{name} is not read at the key")
             self.reads.add(name)
             return
         if term.op not in OPERATORS or any(part.sort.name not in _PLAIN for part in term.parts):
@@ -194,7 +175,7 @@ class _Reader:
                 return "added", _number(0) if added is None else added
             return "assigned", self._checked(value)
         if sort.args[-1].name == "Set":
-            return "members", self._member(name, value)
+            raise NoScan(f"{name} has sets in its cells")
         return "cells", self._checked(settled(self._cell(name, value), {}))
 
     def _increment(self, name: str, value: Term) -> Term | None:
@@ -241,60 +222,21 @@ class _Reader:
     def _before(self, name: str) -> Term:
         """The cell as it was."""
         sort = self.sorts[name]
-        place = sort.args[0].name
-        if place not in self.keys:
+        if sort.args[0].name != self.over:
             raise NoScan(f"{name} is over keys that the event does not name")
-        state, key = Term("state", (name,), sort), Term("field", (self.keys[place],), Sort(place))
+        state, key = Term("state", (name,), sort), Term("field", (self.key,), Sort(self.over))
         kind = Sort("Bool") if sort.name == "Set" else sort.args[1]
         return Term("has" if sort.name == "Set" else "select", (state, key), kind)
-
-    def _member(self, name: str, value: Term) -> Member:
-        """A set that stands in the cell gains or loses the other key."""
-        cell = value.args[2] if value.op == "store" and self._is_key(value.args[1]) else value
-        one = cell.op in ("with", "without") and self._is_key(cell.args[1]) and value.args[0].op == "state"
-        if not one or cell.args[0].key() != self._before(name).key():
-            raise NoScan(f"of {name} no one set gains or loses a key")
-        return Member(cell.op == "with", cell.args[1].sort.name)
-
-    def _step(self, name: str, cell: Term) -> Term | None:
-        """By how much a cell grows, if it is the same each time."""
-        if cell.op in ("add", "sub") and cell.args[0].key() == self._before(name).key() and not varies(cell.args[1]):
-            return Term(cell.op, (_number(0), cell.args[1]), cell.sort)
-        return None
-
-
-def _may_repeat(scan: Scan, sort: str) -> bool:
-    """What entries leave behind at a key of the sort is the same each time, or grows by the same."""
-    cells = [name for name in scan.cells if scan.at(name) == sort]
-    steady = all(name in scan.steps or (_is_const(scan.cells[name]) and name not in scan.reads) for name in cells)
-    return steady and not any(scan.at(name) == sort and name in scan.reads for name in scan.members)
 
 
 # --- terms ------------------------------------------------------------------------------------------------
 
 
 def cell_of(term: Term) -> str | None:
-    """The map or set of which a term reads one cell: a number or flag, whether a key is in a set, whether the set in a
-    cell is empty or has a key."""
-    if (term.op == "eq" and term.args[1].op == "empty") or (term.op == "has" and term.args[0].op == "select"):
-        term = term.args[0]
-    elif term.sort.name not in _PLAIN:
-        return None
-    if term.op not in ("select", "has") or term.args[0].op != "state":
+    """The map or set of which a term reads one cell: a number or flag, or whether a key is in a set."""
+    if term.sort.name not in _PLAIN or term.op not in ("select", "has") or term.args[0].op != "state":
         return None
     return str(term.args[0].args[0])
-
-
-def in_sets(term: Term) -> bool:
-    """It reads a set that stands in a cell."""
-    return cell_of(term) is not None and (term.op == "eq" or term.args[0].op == "select")
-
-
-def _places(term: Term) -> list[Term]:
-    """The keys at which it reads."""
-    if term.op in ("select", "has"):
-        return [term.args[1], *(_places(term.args[0]) if term.args[0].op == "select" else ())]
-    return _places(term.args[0])
 
 
 def varies(term: Term) -> bool:

@@ -2,7 +2,9 @@
 arrays, from the tuples of messages, from a file of columns, and from the lines of a file.
 
 `plain` is the plain monitor on the same form, for a file of columns on the lines.  `readings`: pairs a second if there
-were nothing to do but the numpy readings themselves, as they were timed inside of the run from arrays."""
+were nothing to do but the numpy readings themselves, as they were timed inside of the run from arrays.  `floor`: if
+there were nothing to do but to move the numbers that they read and write, `bytes` a pair, at the speed at which this
+machine copies memory; `operations` is what is computed of them."""
 
 import io
 import math
@@ -16,11 +18,14 @@ from attrs import evolve, frozen
 from schedspec.optimized.columns import Together
 from schedspec.optimized.monitor import BulkMonitor
 from schedspec.optimized.reading import ColumnLoads
+from schedspec.optimized.scans import OPERATORS
 from schedspec.spec.monitor import Monitor
+from schedspec.spec.terms import walk
 from schedspec.spec.trace import TraceWriter, read_trace
 from schedspec.spec.trace_columns import ColumnsWriter
 from schedspec.spec.vocabulary import Capabilities, Header, Message, Outcome, Plan, Settings
 
+from .floors import NUMBER, bytes_a_second
 from .measure import Result, median, quiet, seconds
 from .recording import Recorder, requests
 
@@ -37,7 +42,7 @@ class Size:
     repeats: int = 9
 
 
-TINY = Size(requests=(32,), prompt=(16, 40), warm_rounds=20, rounds=2, repeats=2)
+TINY = Size(requests=(96,), prompt=(16, 40), warm_rounds=20, rounds=2, repeats=2)
 
 Rounds = Callable[[], list[Message]]
 
@@ -149,6 +154,7 @@ def bench(size: Size) -> Iterator[Result]:
     yield from decode(size, size.requests[0], "decisions")
     yield from decode(size, size.requests[0], "tables", content=True)
     yield from mixed(size, size.requests[0])
+    yield from mixed(size, size.requests[0] // 4, content=True)
 
 
 def decode(size: Size, running: int, shows: str, *, content: bool = False) -> Iterator[Result]:
@@ -176,18 +182,17 @@ def _without_blocks(message: Message) -> Message:
     return evolve(message, answer=evolve(message.answer, deltas=deltas))
 
 
-def mixed(size: Size, running: int) -> Iterator[Result]:
+def mixed(size: Size, running: int, *, content: bool = False) -> Iterator[Result]:
     """Requests come and end; chunks of prompts ride along."""
     settings = Settings(blocks=64 * running, seats=running, token_budget=4 * running)
     recorder = Recorder(settings)
-    beside = Beside(recorder.header)
+    beside = Beside(recorder.header, content=content)
     arrivals, waiting = requests(2, (64, 512), (32, 256)), running // 16 + 1
     for _ in range(size.warm_rounds):
         for message in recorder.busy_round(arrivals, waiting):
             beside.feed(message)
-    yield from results(
-        f"bulk.mixed.{running}", size, beside, lambda: recorder.busy_round(arrivals, waiting), asked=False
-    )
+    name = f"bulk.mixed.{running}" + (".content" if content else "")
+    yield from results(name, size, beside, lambda: recorder.busy_round(arrivals, waiting), asked=False)
 
 
 def results(name: str, size: Size, beside: Beside, one_round: Rounds, *, asked: bool) -> Iterator[Result]:
@@ -199,11 +204,21 @@ def results(name: str, size: Size, beside: Beside, one_round: Rounds, *, asked: 
             speeds.setdefault(form, []).append(pairs / took if took else math.inf)
     if any(beside.plain.violations != monitor.violations for monitor in beside.monitors):
         raise AssertionError("the monitors differ")
+    least = floor(beside.arrays)
     for form in ("arrays", "tuples", "file", "lines"):
         wanted = {"arrays": ASKED_ARRAYS, "file": ASKED_FILE}.get(form) if asked else None
         plain = median(speeds["lines_plain" if form in ("file", "lines") else "plain"])
         figure = median(speeds[form])
-        more = {"best": max(speeds[form]), "plain": plain, "over_plain": figure / plain}
+        more = {"best": max(speeds[form]), "plain": plain, "over_plain": figure / plain, **least}
         if form == "arrays" and min(speeds["readings"]) < math.inf:
             more["readings"] = median(speeds["readings"])
         yield Result(name=f"{name}.{form}", figure=figure, unit="pairs/s", asked=wanted, more=more)
+
+
+def floor(monitor: BulkMonitor) -> dict[str, float]:
+    """What a pair costs at least: each field and cell that the scans read, and each cell that they write, once."""
+    scans = list(monitor.scans.values())
+    numbers = sum(len(scan.fields) - 1 + len(scan.reads) + len(scan.cells) for scan in scans)
+    operations = sum(part.op in OPERATORS for scan in scans for term in scan.terms for part in walk(term))
+    speed = bytes_a_second(1 << 24)
+    return {"bytes": NUMBER * numbers, "operations": operations, "floor": speed / (NUMBER * numbers)}

@@ -4,7 +4,9 @@ Tokens are made up and no model stops anybody: a request runs to its declared le
 """
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+
+from attrs import evolve
 
 from schedspec.reference import Scheduler
 from schedspec.spec.vocabulary import Header, Message, Outcome, Plan, Request, Settings
@@ -31,8 +33,11 @@ class Recorder:
         self.now_ns += STEP_NS
         return Message("step", self.now_ns, None, self.scheduler.step(self.now_ns))
 
-    def complete(self, plan: Plan) -> Message:
+    def complete(self, plan: Plan, stop: Sequence[bool] = ()) -> Message:
+        """`stop`: where the model ends a request, for as many rows as there are; nowhere else."""
         outcome = outcome_of(plan)
+        if stop:
+            outcome = evolve(outcome, stop=list(stop[: len(outcome.request)]))
         return Message("complete", self.now_ns, outcome, self.scheduler.complete(outcome, self.now_ns))
 
     def round(self) -> list[Message]:

@@ -123,6 +123,8 @@ def as_row(result: Result) -> str:
     asked = "–" if result.asked is None else f"{result.asked:,.6g}"
     ratio = "–" if result.ratio is None else f"{result.ratio:.2f}"
     over = f", {result.more['over_plain']:.1f} times plain" if "over_plain" in result.more else ""
+    if "floor" in result.more:
+        over += ", floor {floor:,.0f} ({bytes} bytes, {operations} operations a pair)".format(**result.more)
     figure = f"{result.figure:,.{0 if result.figure > 100 else 2}f}"
     return ROW.format(result.name, figure, asked, ratio, result.unit + over)
 

@@ -7,12 +7,13 @@ Columns of any length go through the numpy reading here; in earnest short ones a
 import argparse
 import random
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
-from attrs import define
+from attrs import define, evolve
 from tests.bench.recording import Recorder, requests
 from tests.mutants.traces import Run, corpus, mutated, with_a_change
 
@@ -21,7 +22,7 @@ from schedspec.spec.monitor import Monitor
 from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.relation import Engine
 from schedspec.spec.trace import TraceError, read_trace
-from schedspec.spec.vocabulary import Message, Settings
+from schedspec.spec.vocabulary import Message, Request, Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -123,6 +124,57 @@ def batch(rounds: int = 30, running: int = 12, block_size: int = 4, seed: int = 
     return Run(recorder.header, tuple(messages))
 
 
+def busy(seed: int) -> Run:
+    """Requests come and end while others decode, and go on where others stand; where memory is short some are
+    preempted.  Prompts come in chunks, and every third run is of an executor that reads before later entries write."""
+    rng = random.Random(seed)
+    running, block_size = rng.choice((6, 15, 40)), rng.choice((1, 2, 4, 16))
+    blocks = int(running * -(-30 // block_size) * rng.choice((0.5, 0.8, 2)))
+    settings = Settings(
+        blocks=max(blocks, -(-72 // block_size)),
+        block_size=block_size,
+        seats=running,
+        token_budget=running * rng.choice((2, 4, 8)),
+        prefix_caching=rng.random() < 0.5,
+    )
+    recorder = Recorder(settings)
+    messages: list[Message] = []
+    arrivals, waiting = follow_ups(rng, messages), rng.choice((1, 3))
+    for _ in range(rng.randint(20, 60)):
+        missing = waiting - recorder.scheduler.state.queue.size
+        messages += [recorder.submit(next(arrivals)) for _ in range(missing)]
+        messages.append(recorder.step())
+        messages.append(recorder.complete(messages[-1].answer, [rng.random() < 0.04 for _ in range(running)]))
+    header = recorder.header
+    if seed % 3 == 0:
+        header = evolve(header, capabilities=evolve(header.capabilities, executor_order="entry_by_entry"))
+    return Run(header, tuple(messages))
+
+
+def follow_ups(rng: random.Random, messages: Sequence[Message]) -> Iterator[Request]:
+    """Every other request goes on where an earlier one stands, outputs and all."""
+    for number in count():
+        asked = [message.given for message in messages if message.kind == "submit"]
+        start = rng.randrange(1 << 30)
+        prompt = list(range(start, start + rng.randint(2, 24)))
+        if asked and rng.random() < 0.5:
+            earlier = rng.choice(asked)
+            told = [d for m in messages if m.kind == "complete" for d in m.answer if d[0] == "delivered"]
+            outputs = [token for d in told for request, token in zip(d[1], d[2], strict=True) if request == earlier.id]
+            prompt = [*earlier.prompt_ids, *outputs, *prompt[:3]][:40]
+        yield Request(id=f"r{number}", prompt_ids=tuple(prompt), max_output_tokens=rng.randint(1, 30))
+
+
+def broken_busy(traces: int) -> Iterable[tuple[str, Run]]:
+    """Such runs as they are, and with up to two changes anywhere."""
+    for seed in range(traces):
+        rng, run = random.Random(seed), busy(seed)
+        yield f"busy {seed}", run
+        for _ in range(rng.randint(1, 2)):
+            run = with_a_change(run, rng)
+        yield f"busy {seed}, changed", run
+
+
 def broken_batches(traces: int) -> Iterable[tuple[str, Run]]:
     """Batches that decode, with up to three changes anywhere."""
     for seed in range(traces):
@@ -143,6 +195,7 @@ def main() -> None:
         ("kept traces", ((str(path), recorded(path)) for path in kept_traces())),
         ("runs with a planted fault", planted(traces)),
         ("batches with planted faults", broken_batches(traces // 4)),
+        ("busy runs, as they are and with planted faults", broken_busy(traces // 4)),
     ):
         tally = Tally()
         found += all_differences(runs, tally)

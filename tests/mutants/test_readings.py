@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from tests.mutants.readings import (
     all_differences,
     batch,
     broken_batches,
+    broken_busy,
     differing,
     kept_traces,
     planted,
@@ -22,12 +24,15 @@ from tests.mutants.readings import (
 )
 from tests.mutants.traces import Run, corpus
 
+from schedspec.optimized.content import ColumnShadow
+from schedspec.optimized.later import Later
 from schedspec.optimized.monitor import BulkMonitor
 from schedspec.spec.monitor import Monitor
 from schedspec.spec.vocabulary import Message, Outcome, Plan
 
 PLANTED = 60
 BATCHES = 40
+BUSY = 20
 
 
 def test_clean_runs() -> None:
@@ -54,6 +59,52 @@ def test_faults_in_batches_that_decode() -> None:
     assert all_differences(broken_batches(BATCHES), tally) == []
     assert tally.broken > BATCHES // 2
     assert tally.written > 2_000
+
+
+def test_faults_where_requests_come_and_end() -> None:
+    tally = Tally()
+    assert all_differences(broken_busy(BUSY), tally) == []
+    assert BUSY // 3 < tally.broken < 2 * BUSY
+    assert tally.written > 2_000
+
+
+def _one_too_few(self: Later, row: int, take: Any = Later.take) -> list[int]:
+    numbers: list[int] = take(self, row)
+    return numbers[:-1]
+
+
+def _stops_nobody(self: BulkMonitor, group: Any, flight: Any, outcome: Outcome, stops: Any = BulkMonitor._stops) -> Any:
+    return stops(self, group, flight, evolve(outcome, stop=[False] * len(outcome.stop)))
+
+
+def _opens(self: ColumnShadow, tracks: Any, at: Any, positions: Any) -> bool:
+    places = (positions // self.block_size).tolist()
+    self.fronts.block[at] = [track.table[place] for track, place in zip(tracks, places, strict=True)]
+    return True
+
+
+PLANTED_HERE: dict[str, tuple[Any, str, Any]] = {
+    "whoever leaves the columns keeps what it wrote to itself": (ColumnShadow, "_tell", lambda *_: None),
+    "a block may be opened by two": (ColumnShadow, "_opened", _opens),
+    "a token that waited is lost": (Later, "take", _one_too_few),
+    "a table is replaced before it was told": (BulkMonitor, "_replace_table", Monitor._replace_table),
+    "nobody stops": (BulkMonitor, "_stops", _stops_nobody),
+    "whoever ended stands there still": (BulkMonitor, "_retire", Monitor._retire),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED_HERE)
+def test_a_fault_of_the_bulk_monitor_shows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(*PLANTED_HERE[name])
+    runs = chain.from_iterable(zip(broken_busy(BUSY), broken_batches(2 * BUSY), strict=False))
+    assert any(map(_shows, runs))
+
+
+def _shows(named: tuple[str, Run]) -> bool:
+    try:
+        return Tally().compare(named[1]) is not None
+    except IndexError:
+        return True
 
 
 # --- a batch in which everybody decodes ------------------------------------------------------------------------

@@ -20,7 +20,7 @@ RUN = ROOT / "tests" / "bench" / "run.py"
 FIELDS = {"figure", "unit", "asked", "ratio"}
 ASKED = {
     "monitor": {"monitor.decode", "monitor.decode.content", "monitor.decode.prefix_cache.content"},
-    "bulk": {"bulk.decode.32.arrays", "bulk.decode.32.file", "bulk.decode.32.decisions.file"},
+    "bulk": {"bulk.decode.96.arrays", "bulk.decode.96.file", "bulk.decode.96.decisions.file"},
     "reference": {"reference.decode.4", "reference.decode.4.recorded", "reference.decode.4.recorded.waiting_10"},
     "optimized": {"optimized.waiting.vtc"},
     "curves": set(),

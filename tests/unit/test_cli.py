@@ -123,13 +123,14 @@ def test_validate_adapter_says_what_it_tried() -> None:
 
 
 def _trace(tmp_path: Path, *, broken: bool) -> Path:
-    recorder = Recorder(Settings(blocks=2_000, block_size=4, seats=40, token_budget=600))
+    """So many requests that the entries of a step are judged together where numpy is."""
+    recorder = Recorder(Settings(blocks=2_000, block_size=4, seats=120, token_budget=600))
     messages: list[Message] = []
-    recorder.fill(requests(1, (3, 9), (12, 12)), 40, messages.append)
+    recorder.fill(requests(1, (3, 9), (12, 12)), 120, messages.append)
     while recorder.live:
         messages += recorder.round()
     if broken:
-        place = next(n for n, m in enumerate(messages) if n > 50 and m.kind == "step" and len(m.answer.request) > 30)
+        place = next(n for n, m in enumerate(messages) if n > 130 and m.kind == "step" and len(m.answer.request) > 100)
         plan = messages[place].answer
         messages[place] = evolve(messages[place], answer=evolve(plan, tokens=(2, *plan.tokens[1:])))
     file = tmp_path / "run.jsonl"
