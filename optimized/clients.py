@@ -161,25 +161,30 @@ class ClientQueue(Queue):
         if self.settings.charge_prediction:
             rows.charged_outputs[which] = [job.request.expected_output_tokens for job in jobs]
 
-    def may_tick(self, rows: Rows, order: Ints, steps: int) -> bool:
+    def may_tick(self, running: int, ticks: int) -> bool:
         if not self.is_charged:
             return True
         if self._counts_one_by_one or self.settings.charge_prediction:
             return False
-        return self.steepest * len(order) * steps < LARGEST
+        return self.steepest * running * ticks < LARGEST
 
-    def start_clock(self, rows: Rows, order: Ints) -> None:
+    def join_clock(self, rows: Rows, which: Ints) -> None:
         if self.is_charged:
-            for counters, accounts, rates in self._levels(rows, order):
-                counters.start(accounts, rates)
+            for counters, accounts, rates in self._levels(rows, which):
+                counters.join(accounts, rates, self.steepest)
+
+    def leave_clock(self, rows: Rows, which: Ints) -> None:
+        if self.is_charged:
+            for counters, accounts, rates in self._levels(rows, which):
+                counters.leave(accounts, rates, self.steepest)
 
     def tick(self) -> None:
         self.of_clients.ticks += 1
         self.of_lanes.ticks += 1
 
     def stop_clock(self) -> None:
-        for counters in (self.of_clients, self.of_lanes):
-            counters.stop(int(counters.rates.max(initial=0)))
+        self.of_clients.stop()
+        self.of_lanes.stop()
 
     def counters(self) -> dict[str, int]:
         if self.settings.lanes or not self._has_counters:

@@ -400,7 +400,7 @@ class PastItsLength(Scheduler):
     def begin_calendar(self) -> None:
         super().begin_calendar()
         if self.calendar is not None:
-            self.calendar.last_step += 1
+            self.calendar.next_end += 1
 
 
 class Unlifted(Scheduler):
