@@ -434,7 +434,7 @@ class Scheduler:
     def tick(self, calendar: Calendar) -> Batch | None:
         """A step in which all who run go on decoding, and whole prompts may enter; None if something else happens."""
         running = len(calendar.order)
-        growing = calendar.at_edge(self.rows)
+        growing = calendar.at_edge()
         budget, free = self.settings.token_budget - running, self.blocks.free - len(growing)
         ends = calendar.steps == calendar.next_end or not self.queue.may_tick(running, calendar.steps + 1)
         if ends or budget < 0 or free < 0:
@@ -449,7 +449,7 @@ class Scheduler:
             self.grow(growth)
             return self.issue(growth, admitted)
         if len(growing):
-            self.grow_by_one(growing)
+            self.grow_by_one(calendar.grown(growing))
         start, tokens = calendar.starts + calendar.steps, calendar.one_each()
         calendar.steps += 1
         if admitted:
@@ -479,12 +479,10 @@ class Scheduler:
         """How many tokens each of them runs in the step that was just begun."""
         rows, entering = self.rows, self.seat(admitted)
         known = rows.left[entering]
-        rows.issued[entering] = known
-        rows.left[entering] = 1
         rows.samples_left[entering] -= 1
         if self.queue.hears_of_chunks:
             self.tell_chunks(entering, known)
-        calendar.join(rows, entering)
+        calendar.join(rows, entering, known, rows.held[entering])
         self.queue.join_clock(rows, entering)
         self.order = calendar.order
         return known
@@ -502,11 +500,11 @@ class Scheduler:
 
     def tick_ahead(self, calendar: Calendar, steps: int) -> int:
         """So many ticks and their results, or as many as there are blocks for."""
-        rows, counts = calendar.edges_ahead(self.rows, steps)
+        places, counts = calendar.edges_ahead(steps)
         taken = np.cumsum(counts)
         done = int(np.searchsorted(taken, self.blocks.free, side="right"))
         if done and taken[done - 1]:
-            self.grow_by_one(rows[: taken[done - 1]])
+            self.grow_by_one(calendar.grown(places[: taken[done - 1]]))
         calendar.steps += done
         calendar.done += done
         self.steps += done
@@ -521,8 +519,7 @@ class Scheduler:
         self.queue.tick()
         if not len(ending):
             return NOTHING
-        ended = calendar.order[ending]
-        calendar.leave(self.rows, ending)
+        ended = calendar.leave(self.rows, ending)
         self.queue.leave_clock(self.rows, ended)
         self.order = calendar.order
         self.finish(ended, stopped[ending])
