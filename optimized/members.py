@@ -1,8 +1,8 @@
 """Members of a queue (clients, or lanes) by rank: the least is next."""
 
-import heapq
 from collections import deque
 from collections.abc import Callable, Iterator
+from heapq import heappop, heappush, heapreplace
 from typing import Any
 
 from attrs import Factory, define, field
@@ -22,22 +22,24 @@ class Arrivals:
     size: int = 0
 
     def push(self, job: Job) -> None:
-        heapq.heappush(self.heap, (job.arrival, job))
+        heappush(self.heap, (job.arrival, job))
         self.size += 1
 
     put_back = push
 
     def first(self) -> Job | None:
         while self.heap and not self.heap[0][1].is_live:
-            heapq.heappop(self.heap)
+            heappop(self.heap)
         return self.heap[0][1] if self.heap else None
 
     def pop(self) -> Job | None:
-        job = self.first()
-        if job is not None:
-            heapq.heappop(self.heap)
-            self.size -= 1
-        return job
+        heap = self.heap
+        while heap:
+            job = heappop(heap)[1]
+            if job.is_live:
+                self.size -= 1
+                return job
+        return None
 
     def picked(self, job: Job) -> None:
         """It is out of the heap already."""
@@ -66,20 +68,20 @@ class Race:
         rank, listed = self.rank(member), self.listed.get(member.number)
         if listed is None or rank < listed:
             self.listed[member.number] = rank
-            heapq.heappush(self.heap, (rank, member.number, member))
+            heappush(self.heap, (rank, member.number, member))
 
     def first(self) -> Member | None:
-        heap, listed = self.heap, self.listed
+        heap, listed, takes_part, rank_of = self.heap, self.listed, self.takes_part, self.rank
         while heap:
             bound, number, member = heap[0]
             if listed.get(number) != bound:
-                heapq.heappop(heap)
-            elif not self.takes_part(member):
-                heapq.heappop(heap)
+                heappop(heap)
+            elif not takes_part(member):
+                heappop(heap)
                 del listed[number]
-            elif (rank := self.rank(member)) != bound:
+            elif (rank := rank_of(member)) != bound:
                 listed[number] = rank
-                heapq.heapreplace(heap, (rank, number, member))
+                heapreplace(heap, (rank, number, member))
             else:
                 return member
         return None
@@ -166,9 +168,14 @@ class Group:
 
     def __attrs_post_init__(self) -> None:
         self.by_counter = type(self.sharing).rank is Sharing.rank and not (self.credit or self.holds)
-        rank = self.counter if self.by_counter else self._rank
+        of = self.service.of
+
+        def counter(member: Member) -> int:
+            return of(member.account)
+
+        rank = counter if self.by_counter else self._rank
         self.race = Race(rank, lambda member: member.line.size > 0 and not member.held)
-        self.counted = Race(self.counter, lambda member: member.waiting > 0)
+        self.counted = Race(counter, lambda member: member.waiting > 0)
 
     def member(self, name: str) -> Member:
         if name not in self.members:
@@ -256,7 +263,8 @@ class Group:
         return member if self.by_counter and self.out == 1 else self.counted.first() or member
 
     def advance(self, counter: int) -> None:
-        self.virtual_time = max(self.virtual_time, counter)
+        if counter > self.virtual_time:
+            self.virtual_time = counter
 
     def next_turn(self) -> int:
         self.turns += 1
@@ -278,7 +286,8 @@ class Group:
 
     def _waits_no_longer(self, member: Member, job: Job) -> None:
         member.waiting -= 1
-        member.aged -= self.patience.ends(job)
+        if self.patience.picks:
+            member.aged -= self.patience.ends(job)
         if not member.waiting:
             self.last_left = member
         if self.holds:

@@ -102,7 +102,8 @@ class Scheduler:
             for _, gave in self.leave_rows(np.array([job.row], dtype=np.int64)):
                 self.tell_given(job, gave)
                 self.queue.released(job)
-        self.end(job, ("cancelled", request_id))
+        self.end(job)
+        self.deltas.append(("cancelled", request_id))
         return self.deltas
 
     def notify(self, event: Mapping[str, Any], now_ns: int) -> Sequence[Delta]:
@@ -412,10 +413,11 @@ class Scheduler:
 
     def finish(self, rows: Ints, stopped: Bools) -> None:
         for (job, gave), stop in zip(self.leave_rows(rows), stopped.tolist(), strict=True):
+            self.queue.released(job)
+            self.end(job)
             if self.record:
                 self.tell_given(job, gave)
-            self.queue.released(job)
-            self.end(job, ("finished", job.request.id, "stop" if stop else "length"))
+                self.deltas.append(("finished", job.request.id, "stop" if stop else "length"))
 
     # --- the calendar ----------------------------------------------------------------------------------------
 
@@ -534,12 +536,10 @@ class Scheduler:
 
     # --- who leaves --------------------------------------------------------------------------------------
 
-    def end(self, job: Job, event: Delta) -> None:
+    def end(self, job: Job) -> None:
         job.is_live = False
         self.queue.ended(job)
         del self.jobs[job.request.id]
-        if self.record:
-            self.deltas.append(event)
 
     def tell_given(self, job: Job, blocks: list[int]) -> None:
         if blocks:

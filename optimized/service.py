@@ -32,8 +32,8 @@ class Counters:
         return len(self.written) - 1
 
     def of(self, member: int) -> int:
-        counter: int = self.written[member] + self.since.item(member) + self.ticks * self.rates.item(member)
-        return counter
+        counter: int = self.written[member] + self.since.item(member)
+        return counter + self.ticks * self.rates.item(member) if self.ticks else counter
 
     def add(self, member: int, amount: int) -> None:
         self.written[member] += amount
