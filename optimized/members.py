@@ -56,34 +56,36 @@ class Arrivals:
 
 @define(eq=False)
 class Race:
-    """The least rank of those who take part.  A heap of lower bounds: who surfaces is brought up to date and sinks
-    again; whose rank falls enters anew, and its older entry is dropped when it surfaces."""
+    """The least rank of those who have one: who takes no part has none.  A heap of lower bounds: who surfaces is
+    brought up to date and sinks again; whose rank falls enters anew, and its older entry is dropped when it surfaces.
+    """
 
-    rank: Callable[[Member], Rank]
-    takes_part: Callable[[Member], bool]
+    rank: Callable[[Member], Rank | None]
     heap: list[tuple[Rank, int, Member]] = Factory(list)
     listed: dict[int, Rank] = Factory(dict)
 
     def enter(self, member: Member) -> None:
         rank, listed = self.rank(member), self.listed.get(member.number)
-        if listed is None or rank < listed:
+        if rank is not None and (listed is None or rank < listed):
             self.listed[member.number] = rank
             heappush(self.heap, (rank, member.number, member))
 
     def first(self) -> Member | None:
-        heap, listed, takes_part, rank_of = self.heap, self.listed, self.takes_part, self.rank
+        heap, listed, rank_of = self.heap, self.listed, self.rank
         while heap:
             bound, number, member = heap[0]
             if listed.get(number) != bound:
                 heappop(heap)
-            elif not takes_part(member):
+                continue
+            rank = rank_of(member)
+            if rank == bound:
+                return member
+            if rank is None:
                 heappop(heap)
                 del listed[number]
-            elif (rank := rank_of(member)) != bound:
+            else:
                 listed[number] = rank
                 heapreplace(heap, (rank, number, member))
-            else:
-                return member
         return None
 
 
@@ -170,12 +172,11 @@ class Group:
         self.by_counter = type(self.sharing).rank is Sharing.rank and not (self.credit or self.holds)
         of = self.service.of
 
-        def counter(member: Member) -> int:
-            return of(member.account)
+        def counter(member: Member) -> Rank | None:
+            return of(member.account) if member.line.size and not member.held else None
 
-        rank = counter if self.by_counter else self._rank
-        self.race = Race(rank, lambda member: member.line.size > 0 and not member.held)
-        self.counted = Race(counter, lambda member: member.waiting > 0)
+        self.race = Race(counter if self.by_counter else self._rank)
+        self.counted = Race(lambda member: of(member.account) if member.waiting else None)
 
     def member(self, name: str) -> Member:
         if name not in self.members:
@@ -270,7 +271,9 @@ class Group:
         self.turns += 1
         return self.turns
 
-    def _rank(self, member: Member) -> Rank:
+    def _rank(self, member: Member) -> Rank | None:
+        if not member.line.size or member.held:
+            return None
         counter = self.service.of(member.account)
         return self.sharing.rank(member, counter - self.credit if member.aged else counter)
 
@@ -279,10 +282,8 @@ class Group:
         if self.holds:
             first = member.line.first()
             member.held = member.line.size > 0 and (first is None or not self.may(first))
-        if member.line.size and not member.held:
-            self.race.enter(member)
-        if member.waiting:
-            self.counted.enter(member)
+        self.race.enter(member)
+        self.counted.enter(member)
 
     def _waits_no_longer(self, member: Member, job: Job) -> None:
         member.waiting -= 1

@@ -318,7 +318,7 @@ class LastSeenFirst(Race):
         first = super().first()
         if first is None:
             return None
-        members = [member for _, _, member in self.heap if self.takes_part(member)]
+        members = [member for _, _, member in self.heap]
         return max((m for m in members if self.rank(m) == self.rank(first)), key=lambda m: m.number)
 
 
@@ -329,7 +329,7 @@ class WrongTieOfClients(Scheduler):
         super().__init__(settings, seed)
         if isinstance(self.queue, ClientQueue):
             plain = self.queue.group.race
-            self.queue.group.race = LastSeenFirst(plain.rank, plain.takes_part)
+            self.queue.group.race = LastSeenFirst(plain.rank)
 
 
 class Int32(Scheduler):
