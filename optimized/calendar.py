@@ -102,7 +102,7 @@ class Calendar:
         self.fresh = len(which)
 
     def leave(self, rows: Rows, places: Ints) -> Ints:
-        """Those at these places take part no longer, others do, and nothing is in flight; their rows."""
+        """Those at these places take part no longer, others do; their rows."""
         left = self.order[places]
         rows.outputs[left] += self.done
         stays = np.ones(self.columns.shape[1], dtype=np.bool_)

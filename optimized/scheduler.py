@@ -391,7 +391,7 @@ class Scheduler:
         calendar = self.calendar
         if calendar is not None and batch.calendar is calendar and batch.tick == calendar.done + 1:
             ending = calendar.ending(stopped)
-            if not len(ending) or (len(ending) < len(calendar.order) and not self.in_flight):
+            if len(ending) < len(calendar.order):
                 return self.settle_tick(calendar, ending, stopped)
         if calendar is not None and (calendar.done or batch.calendar is calendar):
             self.leave_calendar()
@@ -439,7 +439,7 @@ class Scheduler:
         growing = calendar.at_edge()
         budget, free = self.settings.token_budget - running, self.blocks.free - len(growing)
         ends = calendar.steps == calendar.next_end or not self.queue.may_tick(running, calendar.steps + 1)
-        if ends or budget < 0 or free < 0:
+        if ends or free < 0:
             self.leave_calendar()
             return None
         admitted = self.admit(budget, free)

@@ -174,6 +174,48 @@ def test_settings_beyond_machine_integers(name: str) -> None:
     pair.drain()
 
 
+def test_a_calendar_outlives_who_comes_and_goes() -> None:
+    """By length, by a stop, and all at once; admissions in between; fair and not."""
+    for policy in ("fcfs", "vtc", "lanes"):
+        pair = Pair.of(evolve(PLAIN, policy=policy, seats=5), 0)
+        for number in range(40):
+            stop = 3 if number % 5 == 0 else None
+            pair.do(submit(f"r{number}", 1 + number % 7, 2 + number % 11, stop_after=stop, client=f"c{number % 3}"))
+        for op in rounds(3):
+            pair.do(op)
+        calendar = pair.optimized.calendar
+        assert calendar is not None
+        for op in rounds(15):
+            pair.do(op)
+        assert pair.optimized.calendar is calendar
+        assert pair.optimized.admissions > 15
+        pair.drain()
+
+
+@pytest.mark.parametrize("depth", [2, 3])
+@pytest.mark.parametrize("how", ["stop", "length", "cancel", "admission", "edge"])
+def test_what_happens_to_a_calendar_with_steps_in_flight(how: str, depth: int) -> None:
+    """It ends, and results that were on their way count for who still runs."""
+    settings = evolve(PLAIN, seats=4, overlap_depth=depth, policy="vtc", blocks=9 if how == "edge" else 64)
+    pair = Pair.of(settings, 0)
+    for number in range(3):
+        stop = 20 if how == "stop" and number == 1 else None
+        length = 20 if how == "length" and number == 1 else 40
+        pair.do(submit(f"r{number}", 3, 9 if how == "edge" else length, stop_after=stop, client=f"c{number}"))
+    stood = 0
+    for step in range(60):
+        if step == 15 and how == "cancel":
+            pair.do(cancel("r1"))
+        if step == 15 and how == "admission":
+            pair.do(submit("late", 5, 9, client="c9"))
+        pair.do(STEP)
+        if len(pair.plans) >= depth:
+            pair.do(COMPLETE)
+        stood += pair.optimized.calendar is not None
+    assert stood > (0 if how == "edge" else 10)
+    pair.drain()
+
+
 def test_a_calendar_lasts_while_nothing_changes() -> None:
     pair = Pair.of(PLAIN, 0)
     for number in range(3):
@@ -186,24 +228,31 @@ def test_a_calendar_lasts_while_nothing_changes() -> None:
     pair.drain()
 
 
-@pytest.mark.parametrize("seed", range(300))
-def test_the_scans_are_the_loops_on_any_rows(seed: int) -> None:
-    """Also on rows that no run of requests leads to: many behind the budget, tables longer than needed."""
+@pytest.mark.parametrize("scale", [1, 1 << 31, 1 << 45])
+@pytest.mark.parametrize("seed", range(100))
+def test_the_scans_are_the_loops_on_any_rows(seed: int, scale: int) -> None:
+    """Also on rows that no run of requests leads to: many behind the budget, tables longer than needed, sums far beyond
+    32 bits."""
     dice = Random(seed)
     size, count = dice.choice((1, 2, 3, 16)), dice.randint(1, 12)
     settings = evolve(
-        PLAIN, block_size=size, seats=16, token_budget=dice.randint(1, 30), chunk_tokens=dice.choice((0, 0, 3))
+        PLAIN,
+        block_size=size,
+        seats=16,
+        token_budget=scale * dice.randint(1, 30) + dice.randint(0, 1),
+        chunk_tokens=dice.choice((0, 0, 3 * scale)),
     )
     scheduler = Scheduler(settings)
     rows = scheduler.rows
     scheduler.order = np.array(dice.sample(range(FEW_ROWS), count), dtype=np.int64)
     scheduler.in_flight = {1: Batch(1)}
     for row in scheduler.order.tolist():
-        rows.issued[row], rows.left[row] = dice.randint(0, 40), dice.choice((0, 1, 1, 1, dice.randint(1, 20)))
+        rows.issued[row] = scale * dice.randint(0, 40) + dice.randint(0, 2)
+        rows.left[row] = scale * dice.choice((0, 1, 1, 1, dice.randint(1, 20)))
         rows.samples_left[row], rows.held[row] = dice.randint(0, 2), -(-rows.issued[row] // size) + dice.randint(0, 1)
     budget, tokens, needs = settings.token_budget, [], []
     for row in scheduler.order.tolist():
-        wanted = min(int(rows.left[row]), settings.chunk_tokens or 99) if rows.samples_left[row] else 0
+        wanted = min(int(rows.left[row]), settings.chunk_tokens or LARGEST) if rows.samples_left[row] else 0
         tokens.append(min(wanted, budget))
         budget -= tokens[-1]
         needs.append(max(0, -(-int(rows.issued[row] + tokens[-1]) // size) - int(rows.held[row])))
@@ -213,7 +262,8 @@ def test_the_scans_are_the_loops_on_any_rows(seed: int) -> None:
     shown = dict(zip(growth.growing.tolist(), growth.blocks.tolist(), strict=True))
     assert shown == {place: need for place, need in enumerate(needs) if need}
     held = rows.held[scheduler.order].tolist()
-    for free in range(sum(needs)):
+    edges = {sum(needs[:kept]) - sum(held[kept:]) + step for kept in range(count) for step in (-1, 0, 1)}
+    for free in sorted(edge for edge in edges if 0 <= edge < sum(needs)):
         scheduler.blocks.free, kept = free, count
         while sum(needs[:kept]) > free + sum(held[kept:]):
             kept -= 1
