@@ -4,7 +4,7 @@ comes and goes.
 
 import numpy as np
 import numpy.typing as npt
-from attrs import define
+from attrs import define, field
 
 from .arrays import Rows
 from .ints import NOTHING, Bools, Ints, integers
@@ -16,10 +16,10 @@ class Calendar:
 
     `steps` have been planned since it began, and the results of the first `done` of them have come; of the last `fresh`
     who run the result of their first step is still to come.  `columns` are `order` (rows), `generation`, and of each
-    three things on the clock of steps: at `starts + steps` it stands, in the step after `edges` it needs a block, `ends`
-    is its last.  `next_end` is the least of these.  In `Rows`, too, outputs count from when the calendar began, until
-    they are written.  `is_closed`: those who wait do not fit, and will not until somebody leaves, since blocks only
-    become fewer.
+    three things on the clock of steps: it stands at `starts + steps`, needs a block in the step after `edges`, and
+    `ends` is its last.  `next_end` is the least of these.  In `Rows`, too, outputs count from when the calendar began,
+    until they are written.  `is_closed`: those who wait do not fit, and will not until somebody leaves, since blocks
+    only become fewer.
     """
 
     block_size: int
@@ -30,6 +30,11 @@ class Calendar:
     done: int = 0
     fresh: int = 0
     is_closed: bool = False
+    order: Ints = field(init=False)
+    generation: Ints = field(init=False)
+    starts: Ints = field(init=False)
+    edges: Ints = field(init=False)
+    ends: Ints = field(init=False)
 
     @classmethod
     def of(cls, rows: Rows, order: Ints, block_size: int) -> "Calendar":
@@ -37,31 +42,14 @@ class Calendar:
         edge = rows.held[order] * block_size - start
         return cls(block_size, np.array((order, rows.generation[order], start, edge, end)), int(end.min()))
 
-    @property
-    def order(self) -> Ints:
-        return self.columns[0]
-
-    @property
-    def generation(self) -> Ints:
-        return self.columns[1]
-
-    @property
-    def starts(self) -> Ints:
-        return self.columns[2]
-
-    @property
-    def edges(self) -> Ints:
-        return self.columns[3]
-
-    @property
-    def ends(self) -> Ints:
-        return self.columns[4]
+    def __attrs_post_init__(self) -> None:
+        self._name_columns()
 
     # --- a step ------------------------------------------------------------------------------------------
 
     def one_each(self) -> Ints:
         """A one for each who runs."""
-        count = self.columns.shape[1]
+        count = len(self.order)
         if len(self.ones) < count:
             self.ones = integers(2 * count) + 1
         return self.ones[:count]
@@ -97,6 +85,7 @@ class Calendar:
         start = issued - self.steps
         joined = np.array((which, rows.generation[which], start, held * self.block_size - start, end))
         self.columns = np.concatenate((self.columns, joined), axis=1)
+        self._name_columns()
         rows.outputs[which] -= self.done
         self.next_end = min(self.next_end, int(end.min()))
         self.fresh = len(which)
@@ -105,9 +94,10 @@ class Calendar:
         """Those at these places take part no longer, others do; their rows."""
         left = self.order[places]
         rows.outputs[left] += self.done
-        stays = np.ones(self.columns.shape[1], dtype=np.bool_)
+        stays = np.ones(len(self.order), dtype=np.bool_)
         stays[places] = False
         self.columns = self.columns.take(stays.nonzero()[0], axis=1)
+        self._name_columns()
         self.next_end = int(self.ends.min())
         self.is_closed = False
         return left
@@ -122,3 +112,6 @@ class Calendar:
         if self.done:
             known = slice(len(order) - self.fresh)
             rows.computed[order[known]] = self.starts[known] + self.done
+
+    def _name_columns(self) -> None:
+        self.order, self.generation, self.starts, self.edges, self.ends = self.columns

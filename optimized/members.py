@@ -142,8 +142,8 @@ class Sharing:
 
 @define(eq=False)
 class Group:
-    """Members, each with a line of its own.  `last_left` is the one whose last waiting request was admitted or ended
-    most recently; `virtual_time` the largest that the least counter ever was, at a pick or a return.  A job's member
+    """Members, each with a line of its own.  `last_left` is the one whose waiting request was admitted or ended most
+    recently; `virtual_time` the largest that the least counter ever was, at a pick or a return.  A job's member
     in it stands at `level`.  `holds`: caps keep members out of the race.
 
     `by_counter`: ranks are counters and nobody is held, so that the race alone knows the least counter, unless others
@@ -257,7 +257,7 @@ class Group:
 
     def least(self) -> Member | None:
         """The least counter among those with waiting requests, those who are held included."""
-        return self.race.first() if self.by_counter and not self.out else self.counted.first()
+        return self.race.first() if self.by_counter else self.counted.first()
 
     def least_at_pick(self, member: Member) -> Member:
         """The same, while a request of that member is out of line."""
@@ -289,8 +289,7 @@ class Group:
         member.waiting -= 1
         if self.patience.picks:
             member.aged -= self.patience.ends(job)
-        if not member.waiting:
-            self.last_left = member
+        self.last_left = member
         if self.holds:
             self._look_at(member)
 

@@ -275,28 +275,43 @@ def test_the_scans_are_the_loops_on_any_rows(seed: int, scale: int) -> None:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_counters_add_up_like_integers(seed: int) -> None:
-    """Up to what is added at most before they are emptied, by entries and by a clock."""
+    """Up to what is added at most before they are emptied: by entries, and by a clock that is joined and left."""
     dice = Random(seed)
     counters, expected = Counters(), [0] * dice.choice((1, 3, 40))
+    ticking: list[tuple[int, int]] = []
     for _ in expected:
         counters.new()
-    for _ in range(40):
-        most = dice.choice((1, 1 << 31, 1 << 32, 1 << 61, LARGEST - 1))
+    for _ in range(80):
+        most = dice.choice((1, 1 << 31, 1 << 32, 1 << 56, 1 << 61, LARGEST - 1))
         members = [dice.randrange(len(expected)) for _ in range(dice.randint(1, min(6, LARGEST // most)))]
         amounts = [dice.choice((most, dice.randint(0, most))) for _ in members]
-        ticks = dice.randint(1, min(9, (LARGEST - 1) // most // len(members) or 1))
-        if dice.random() < 0.5:
+        some = list(zip(members, amounts, strict=True))
+        what = dice.choice(("add", "join", "tick", "tick", "leave", "stop"))
+        if what == "add":
             counters.add_each(np.array(members), np.array(amounts), most)
-            ticks = 1
-        else:
-            counters.start(np.array(members), np.array(amounts))
-            counters.ticks = ticks
-        for member, amount in zip(members, amounts, strict=True):
-            expected[member] += ticks * amount
+            for member, amount in some:
+                expected[member] += amount
+        elif what == "join" and fits([*ticking, *some], counters.ticks + 1):
+            counters.join(np.array(members), np.array(amounts), most)
+            ticking += some
+        elif what == "tick" and fits(ticking, counters.ticks + 1):
+            counters.ticks += 1
+            for member, amount in ticking:
+                expected[member] += amount
+        elif what == "leave" and ticking:
+            leaving = ticking[: dice.randint(1, len(ticking))]
+            del ticking[: len(leaving)]
+            members, amounts = map(list, zip(*leaving, strict=True))
+            counters.leave(np.array(members), np.array(amounts), max(amounts))
+        elif what == "stop":
+            counters.stop()
+            ticking = []
         assert [counters.of(member) for member in range(len(expected))] == expected
-        if counters.ticks:
-            counters.stop(int(counters.rates.max()))
-        assert [counters.of(member) for member in range(len(expected))] == expected
+
+
+def fits(ticking: list[tuple[int, int]], ticks: int) -> bool:
+    """What whoever starts a clock sees to."""
+    return max((rate for _, rate in ticking), default=0) * len(ticking) * ticks < LARGEST
 
 
 # --- planted faults ----------------------------------------------------------------------------------------------
@@ -308,11 +323,7 @@ class LateAtTheEdge(Scheduler):
     def begin_calendar(self) -> None:
         super().begin_calendar()
         if self.calendar is not None:
-            self.calendar.edges = {(offset - 1) % self.settings.block_size: rows for offset, rows in self.edges()}
-
-    def edges(self) -> list[tuple[int, Ints]]:
-        assert self.calendar is not None
-        return list(self.calendar.edges.items())
+            self.calendar.edges[:] += 1
 
 
 class OneTooMany(Scheduler):

@@ -28,6 +28,11 @@ def one(name: str, order: str = "fifo", most: int = 100) -> tuple[Lane, ...]:
     return (Lane(name=name, share_percent=most, maximum_percent=most, order=order),)  # type: ignore[arg-type]
 
 
+def at(name: str, value: int, policy: Policy = "fcfs") -> Settings:
+    more: dict[str, Any] = {name: value, "policy": policy}
+    return Settings(**more)
+
+
 def changed(name: str) -> Settings:
     """One setting at another value than its default, under a policy where it says something."""
     plain: Any = getattr(Settings(), name)
@@ -86,9 +91,8 @@ def test_policies_and_reserves_beyond_its_own_are_refused_by_name(subject: str) 
         ("prices", Settings(policy="vtc", prices={"a": 257})),
         ("blocks", Settings(blocks=(1 << 16) + 1)),
         ("seats", Settings(seats=(1 << 12) + 1)),
-        *((name, Settings(**{name: 257}, policy="vtc")) for name in on_device.WEIGHTS),  # type: ignore[arg-type]
-        *((name, Settings(**{name: (1 << 40) + 1})) for name in ("token_budget", "chunk_tokens")),  # type: ignore[arg-type]
-        ("block_size", Settings(block_size=(1 << 40) + 1)),
+        *((name, at(name, 257, "vtc")) for name in on_device.WEIGHTS),
+        *((name, at(name, (1 << 40) + 1)) for name in ("token_budget", "chunk_tokens", "block_size")),
     ],
 )
 def test_what_the_kernels_lack_within_a_setting_is_refused_by_its_name(name: str, settings: Settings) -> None:
