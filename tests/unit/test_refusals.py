@@ -79,7 +79,7 @@ def test_policies_and_reserves_beyond_its_own_are_refused_by_name(subject: str) 
     for policy in get_args(Policy):
         assert refused(subject, Settings(policy=policy)) == (None if policy in policies else "policy")
     for reserve in ("on_demand", "known", "declared", "peak"):
-        settings = Settings(reserve=reserve)  # type: ignore[arg-type]
+        settings = Settings(reserve=reserve)
         assert refused(subject, settings) == (None if reserve in reserves else "reserve")
 
 
