@@ -292,7 +292,7 @@ def test_counters_add_up_like_integers(seed: int) -> None:
             for member, amount in some:
                 expected[member] += amount
         elif what == "join" and fits([*ticking, *some], counters.ticks + 1):
-            counters.join(np.array(members), np.array(amounts), most)
+            counters.join(np.array(members), np.array(amounts), max(amounts))
             ticking += some
         elif what == "tick" and fits(ticking, counters.ticks + 1):
             counters.ticks += 1
@@ -307,6 +307,7 @@ def test_counters_add_up_like_integers(seed: int) -> None:
             counters.stop()
             ticking = []
         assert [counters.of(member) for member in range(len(expected))] == expected
+        assert max(map(abs, counters.since.tolist())) <= counters.bound < 2 * LARGEST
 
 
 def fits(ticking: list[tuple[int, int]], ticks: int) -> bool:
