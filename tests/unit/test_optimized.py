@@ -156,12 +156,13 @@ def test_a_budget_of_almost_what_is_known(left: int) -> None:
     pair.drain()
 
 
-@pytest.mark.parametrize("weight", [1 << 30, 1 << 62, (1 << 63) - 1, 1 << 63, 1 << 70])
+@pytest.mark.parametrize("weight", [1 << 30, 1 << 59, 1 << 62, (1 << 63) - 1, 1 << 63, 1 << 70])
 @pytest.mark.parametrize("name", ["output_weight", "input_weight", "square_weight", "product_weight"])
-def test_counters_beyond_machine_integers(name: str, weight: int) -> None:
+@pytest.mark.parametrize("clients", [1, 3])
+def test_counters_beyond_machine_integers(name: str, weight: int, clients: int) -> None:
     pair = Pair.of(evolve(PLAIN, policy="vtc", **{name: weight}), 0)  # type: ignore[arg-type]
     for number in range(12):
-        pair.do(submit(f"r{number}", 4, 20, client=f"c{number % 3}"))
+        pair.do(submit(f"r{number}", 4, 20, client=f"c{number % clients}"))
     pair.drain()
     assert max(pair.optimized.queue.counters().values()) > weight
 

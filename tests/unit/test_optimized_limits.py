@@ -19,7 +19,8 @@ PROMPT, OUTPUT = 4, 6
 
 LANES = (
     Lane(name="fast", share_percent=60, max_prompt_tokens=PROMPT, burst=9),
-    Lane(name="slow", share_percent=40, burst=2),
+    Lane(name="slow", share_percent=25, max_prompt_tokens=PROMPT + 3, burst=2),
+    Lane(name="rest", share_percent=15, burst=1),
 )
 CAPPED = (
     Lane(name="fast", share_percent=20, maximum_percent=25, max_prompt_tokens=PROMPT),
@@ -53,7 +54,7 @@ def crowd(dice: Random) -> Iterator[Op]:
     for _ in range(8):
         for _ in range(dice.choice((0, 1, 3, 6))):
             number += 1
-            longer = dice.choice((0, 0, 0, 3))
+            longer = dice.choice((0, 0, 0, 3, 5))
             asked = {"stop_after": dice.choice((None, None, None, 2)), "client": f"c{dice.randrange(3)}"}
             predicted = dice.choice((None, OUTPUT, 2, OUTPUT + 3))
             if predicted is not None:
