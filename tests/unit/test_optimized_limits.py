@@ -55,7 +55,10 @@ def crowd(dice: Random) -> Iterator[Op]:
         for _ in range(dice.choice((0, 1, 3, 6))):
             number += 1
             longer = dice.choice((0, 0, 0, 3, 5))
-            asked = {"stop_after": dice.choice((None, None, None, 2)), "client": f"c{dice.randrange(3)}"}
+            asked: dict[str, Any] = {
+                "stop_after": dice.choice((None, None, None, 2)),
+                "client": f"c{dice.randrange(3)}",
+            }
             predicted = dice.choice((None, OUTPUT, 2, OUTPUT + 3))
             if predicted is not None:
                 asked["predicted_output_tokens"] = predicted
