@@ -272,7 +272,6 @@ OPTIMIZED = (
 )
 TWINS = (
     Change("budget", "given = min(max(wish, 0), left)", "given = min(max(wish, 0), left + 1)", "test_budget.py"),
-    Change("budget", "if given and missing > 0 else 0)", "if given and missing >= 0 else 0)", "test_budget.py"),
     Change("budget", "-(-missing // block_size) if", "missing // block_size + 1 if", "test_budget.py"),
     Change("victims", "sum(needs[:stay])) < 0:", "sum(needs[:stay])) <= 0 and stay:", "test_victims.py"),
     Change(
