@@ -253,8 +253,6 @@ OPTIMIZED = (
     ),
     Change("caps", "self.due(job) <= s.client_committed_cost", "self.due(job) < s.client_committed_cost"),
     Change("caps", "* 100 <= lane.maximum_percent", "* 100 < lane.maximum_percent"),
-    Change("admission", "room.tokens > 0 and room.blocks > 0", "room.tokens >= 0 and room.blocks > 0"),
-    Change("admission", "room.tokens > 0 and room.blocks > 0", "room.tokens > 0"),
     Change("admission", "needed > spare", "needed >= spare"),
     Change("admission", "(watermark if room.running else 0)", "watermark"),
     Change("admission", "room.prefilling >= s.prefilling_requests", "room.prefilling > s.prefilling_requests"),

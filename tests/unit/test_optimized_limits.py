@@ -44,6 +44,7 @@ LIMITS: dict[str, dict[str, Any]] = {
     "turns": {"policy": "drr", "quantum": 7},
     "turns, foreseen": {"policy": "drr", "quantum": 16, "charge_prediction": True},
     "aged": {"aging_picks": 3, "aging_credit": 24},
+    "whole prompts": {"chunked_prefill": False, "token_budget": 14},
     "a watermark": {"watermark_blocks": 5, "blocks": 25},
 }
 
