@@ -51,13 +51,14 @@ class Entrance:
     def admit(self, room: Room) -> list[Admission]:
         """Who enters, with how many tokens and how many blocks.  The room shrinks."""
         queue, size, watermark = self.queue, self.settings.block_size, self.settings.watermark_blocks
+        reserved, first_tokens, is_capped = self.reserved, self.first_tokens, self.is_capped
         admitted: list[Admission] = []
         blocked: list[Job] = []
         while room.seats > 0 and room.tokens > 0 and room.blocks > 0 and (job := queue.pop()):
-            tokens = self.first_tokens(job, room.tokens)
-            needed = -(-self.reserved(job, tokens) // size)
+            tokens = first_tokens(job, room.tokens)
+            needed = -(-reserved(job, tokens) // size)
             spare = room.blocks - (watermark if room.running else 0)
-            if not tokens or needed > spare or (self.is_capped and not self.is_within_caps(job, room)):
+            if not tokens or needed > spare or (is_capped and not self.is_within_caps(job, room)):
                 blocked.append(job)
                 if self.settings.at_blocked_head == "break":
                     break

@@ -18,7 +18,8 @@ from .sharing import SHARINGS, ByArrival, Vtc
 
 @define(eq=False)
 class ClientQueue(Queue):
-    """`of_clients` and `of_lanes` are counters.  `steepest`: no output of anybody costs more, in any counter."""
+    """`of_clients` and `of_lanes` are counters.  `is_charged`: there are counters of service, or a cap on it.
+    `steepest`: no output of anybody costs more, in any counter."""
 
     keeps_order = False
     settings: Settings
@@ -28,6 +29,8 @@ class ClientQueue(Queue):
     of_lanes: Counters = Factory(Counters)
     prices: dict[str, int] = Factory(dict)
     group: Group = field(init=False)
+    has_counters: bool = field(init=False)
+    is_charged: bool = field(init=False)
     steepest: int = 0
 
     @classmethod
@@ -39,6 +42,8 @@ class ClientQueue(Queue):
         s = self.settings
         self.caps = Caps(s, self._due)
         sharing, patience = SHARINGS[s.policy](s), Patience(s.aging_picks)
+        self.has_counters = sharing.shows_counters
+        self.is_charged = self.has_counters or s.client_committed_cost > 0
         if s.lanes:
             may = self.caps.lane_may
             self.group = Lanes(sharing, self.of_lanes, 0, self._clients_of, may, self._holds, patience, s.aging_credit)
@@ -77,7 +82,8 @@ class ClientQueue(Queue):
         if self.caps.are_there:
             self.caps.change(job, 1)
         self.group.picked(job)
-        self._charge_the_pick(job)
+        if self.is_charged and not job.is_charged:
+            self._charge_the_pick(job)
         if self.caps.are_there:
             self.group.review(job.request.client)
 
@@ -114,15 +120,6 @@ class ClientQueue(Queue):
 
     # --- service -------------------------------------------------------------------------------------------
 
-    @property
-    def is_charged(self) -> bool:
-        """Counters have it, or a cap."""
-        return self._has_counters or self.settings.client_committed_cost > 0
-
-    @property
-    def _has_counters(self) -> bool:
-        return self.group.sharing.shows_counters
-
     def ran(self, job: Job, end: int) -> None:
         """Of a prompt that is charged chunk by chunk."""
         tokens = min(end, job.prompt) - job.charged_prompt
@@ -147,6 +144,8 @@ class ClientQueue(Queue):
 
     def ended(self, job: Job) -> None:
         """What was charged for outputs that will not come."""
+        if not self.settings.charge_prediction:
+            return
         charged = self._charged_outputs(job)
         if charged > job.outputs:
             amount = self.tariff.outputs(job.request.client, job.prompt, job.outputs, charged)
@@ -161,28 +160,33 @@ class ClientQueue(Queue):
         if self.settings.charge_prediction:
             rows.charged_outputs[which] = [job.request.expected_output_tokens for job in jobs]
 
-    def may_tick(self, rows: Rows, order: Ints, steps: int) -> bool:
+    def may_tick(self, running: int, ticks: int) -> bool:
         if not self.is_charged:
             return True
         if self._counts_one_by_one or self.settings.charge_prediction:
             return False
-        return self.steepest * len(order) * steps < LARGEST
+        return self.steepest * running * ticks < LARGEST
 
-    def start_clock(self, rows: Rows, order: Ints) -> None:
+    def join_clock(self, rows: Rows, which: Ints) -> None:
         if self.is_charged:
-            for counters, accounts, rates in self._levels(rows, order):
-                counters.start(accounts, rates)
+            for counters, accounts, rates in self._levels(rows, which):
+                counters.join(accounts, rates, self.steepest)
+
+    def leave_clock(self, rows: Rows, which: Ints) -> None:
+        if self.is_charged:
+            for counters, accounts, rates in self._levels(rows, which):
+                counters.leave(accounts, rates, self.steepest)
 
     def tick(self) -> None:
         self.of_clients.ticks += 1
         self.of_lanes.ticks += 1
 
     def stop_clock(self) -> None:
-        for counters in (self.of_clients, self.of_lanes):
-            counters.stop(int(counters.rates.max(initial=0)))
+        self.of_clients.stop()
+        self.of_lanes.stop()
 
     def counters(self) -> dict[str, int]:
-        if self.settings.lanes or not self._has_counters:
+        if self.settings.lanes or not self.has_counters:
             return {}
         return {name: self.group.counter(member) for name, member in self.group.members.items()}
 
@@ -205,8 +209,6 @@ class ClientQueue(Queue):
 
     def _charge_the_pick(self, job: Job) -> None:
         """Once in its life."""
-        if job.is_charged or not self.is_charged:
-            return
         job.is_charged = True
         if self.settings.charge_prompt == "pick":
             job.charged_prompt = job.prompt
@@ -222,7 +224,7 @@ class ClientQueue(Queue):
         return cost
 
     def _charge(self, job: Job, amount: int) -> None:
-        if self._has_counters:
+        if self.has_counters:
             self.of_clients.add(job.members[-1].account, amount)
         if self.settings.lanes:
             self.of_lanes.add(job.members[0].account, amount * self._price(job))

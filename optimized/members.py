@@ -1,8 +1,8 @@
 """Members of a queue (clients, or lanes) by rank: the least is next."""
 
-import heapq
 from collections import deque
 from collections.abc import Callable, Iterator
+from heapq import heappop, heappush, heapreplace
 from typing import Any
 
 from attrs import Factory, define, field
@@ -22,22 +22,24 @@ class Arrivals:
     size: int = 0
 
     def push(self, job: Job) -> None:
-        heapq.heappush(self.heap, (job.arrival, job))
+        heappush(self.heap, (job.arrival, job))
         self.size += 1
 
     put_back = push
 
     def first(self) -> Job | None:
         while self.heap and not self.heap[0][1].is_live:
-            heapq.heappop(self.heap)
+            heappop(self.heap)
         return self.heap[0][1] if self.heap else None
 
     def pop(self) -> Job | None:
-        job = self.first()
-        if job is not None:
-            heapq.heappop(self.heap)
-            self.size -= 1
-        return job
+        heap = self.heap
+        while heap:
+            job = heappop(heap)[1]
+            if job.is_live:
+                self.size -= 1
+                return job
+        return None
 
     def picked(self, job: Job) -> None:
         """It is out of the heap already."""
@@ -54,34 +56,36 @@ class Arrivals:
 
 @define(eq=False)
 class Race:
-    """The least rank of those who take part.  A heap of lower bounds: who surfaces is brought up to date and sinks
-    again; whose rank falls enters anew, and its older entry is dropped when it surfaces."""
+    """The least rank of those who have one: who takes no part has none.  A heap of lower bounds: who surfaces is
+    brought up to date and sinks again; whose rank falls enters anew, and its older entry is dropped when it surfaces.
+    """
 
-    rank: Callable[[Member], Rank]
-    takes_part: Callable[[Member], bool]
+    rank: Callable[[Member], Rank | None]
     heap: list[tuple[Rank, int, Member]] = Factory(list)
     listed: dict[int, Rank] = Factory(dict)
 
     def enter(self, member: Member) -> None:
         rank, listed = self.rank(member), self.listed.get(member.number)
-        if listed is None or rank < listed:
+        if rank is not None and (listed is None or rank < listed):
             self.listed[member.number] = rank
-            heapq.heappush(self.heap, (rank, member.number, member))
+            heappush(self.heap, (rank, member.number, member))
 
     def first(self) -> Member | None:
-        heap, listed = self.heap, self.listed
+        heap, listed, rank_of = self.heap, self.listed, self.rank
         while heap:
             bound, number, member = heap[0]
             if listed.get(number) != bound:
-                heapq.heappop(heap)
-            elif not self.takes_part(member):
-                heapq.heappop(heap)
-                del listed[number]
-            elif (rank := self.rank(member)) != bound:
-                listed[number] = rank
-                heapq.heapreplace(heap, (rank, number, member))
-            else:
+                heappop(heap)
+                continue
+            rank = rank_of(member)
+            if rank == bound:
                 return member
+            if rank is None:
+                heappop(heap)
+                del listed[number]
+            else:
+                listed[number] = rank
+                heapreplace(heap, (rank, number, member))
         return None
 
 
@@ -138,8 +142,8 @@ class Sharing:
 
 @define(eq=False)
 class Group:
-    """Members, each with a line of its own.  `last_left` is the one whose last waiting request was admitted or ended
-    most recently; `virtual_time` the largest that the least counter ever was, at a pick or a return.  A job's member
+    """Members, each with a line of its own.  `last_left` is the one whose waiting request was admitted or ended most
+    recently; `virtual_time` the largest that the least counter ever was, at a pick or a return.  A job's member
     in it stands at `level`.  `holds`: caps keep members out of the race.
 
     `by_counter`: ranks are counters and nobody is held, so that the race alone knows the least counter, unless others
@@ -166,9 +170,13 @@ class Group:
 
     def __attrs_post_init__(self) -> None:
         self.by_counter = type(self.sharing).rank is Sharing.rank and not (self.credit or self.holds)
-        rank = self.counter if self.by_counter else self._rank
-        self.race = Race(rank, lambda member: member.line.size > 0 and not member.held)
-        self.counted = Race(self.counter, lambda member: member.waiting > 0)
+        of = self.service.of
+
+        def counter(member: Member) -> Rank | None:
+            return of(member.account) if member.line.size and not member.held else None
+
+        self.race = Race(counter if self.by_counter else self._rank)
+        self.counted = Race(lambda member: of(member.account) if member.waiting else None)
 
     def member(self, name: str) -> Member:
         if name not in self.members:
@@ -249,20 +257,23 @@ class Group:
 
     def least(self) -> Member | None:
         """The least counter among those with waiting requests, those who are held included."""
-        return self.race.first() if self.by_counter and not self.out else self.counted.first()
+        return self.race.first() if self.by_counter else self.counted.first()
 
     def least_at_pick(self, member: Member) -> Member:
         """The same, while a request of that member is out of line."""
         return member if self.by_counter and self.out == 1 else self.counted.first() or member
 
     def advance(self, counter: int) -> None:
-        self.virtual_time = max(self.virtual_time, counter)
+        if counter > self.virtual_time:
+            self.virtual_time = counter
 
     def next_turn(self) -> int:
         self.turns += 1
         return self.turns
 
-    def _rank(self, member: Member) -> Rank:
+    def _rank(self, member: Member) -> Rank | None:
+        if not member.line.size or member.held:
+            return None
         counter = self.service.of(member.account)
         return self.sharing.rank(member, counter - self.credit if member.aged else counter)
 
@@ -271,16 +282,14 @@ class Group:
         if self.holds:
             first = member.line.first()
             member.held = member.line.size > 0 and (first is None or not self.may(first))
-        if member.line.size and not member.held:
-            self.race.enter(member)
-        if member.waiting:
-            self.counted.enter(member)
+        self.race.enter(member)
+        self.counted.enter(member)
 
     def _waits_no_longer(self, member: Member, job: Job) -> None:
         member.waiting -= 1
-        member.aged -= self.patience.ends(job)
-        if not member.waiting:
-            self.last_left = member
+        if self.patience.picks:
+            member.aged -= self.patience.ends(job)
+        self.last_left = member
         if self.holds:
             self._look_at(member)
 

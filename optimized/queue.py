@@ -70,12 +70,15 @@ class Queue:
     def served(self, rows: Rows, which: Ints) -> None:
         """Each of these rows got an output."""
 
-    def may_tick(self, rows: Rows, order: Ints, steps: int) -> bool:
-        """Whether service can be counted by a clock while all of these get an output in each of so many steps."""
+    def may_tick(self, running: int, ticks: int) -> bool:
+        """Whether service can be counted by a clock while so many get an output at each of so many ticks."""
         return True
 
-    def start_clock(self, rows: Rows, order: Ints) -> None:
-        """From now on all of these get an output at each tick."""
+    def join_clock(self, rows: Rows, which: Ints) -> None:
+        """From now on these get an output at each tick, too."""
+
+    def leave_clock(self, rows: Rows, which: Ints) -> None:
+        """These no longer do."""
 
     def tick(self) -> None:
         """Each of those got an output."""

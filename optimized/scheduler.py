@@ -102,7 +102,8 @@ class Scheduler:
             for _, gave in self.leave_rows(np.array([job.row], dtype=np.int64)):
                 self.tell_given(job, gave)
                 self.queue.released(job)
-        self.end(job, ("cancelled", request_id))
+        self.end(job)
+        self.deltas.append(("cancelled", request_id))
         return self.deltas
 
     def notify(self, event: Mapping[str, Any], now_ns: int) -> Sequence[Delta]:
@@ -178,9 +179,6 @@ class Scheduler:
         if self.in_flight.get(batch.step) is not batch:
             return NOTHING
         del self.in_flight[batch.step]
-        if self.is_next_tick(batch) and not stop.any():
-            self.tick_done()
-            return NOTHING
         standing, served = self.served_by(batch)
         if standing is not None:
             stop = stop[standing[batch.samples > 0]]
@@ -195,7 +193,7 @@ class Scheduler:
         calendar = self.calendar
         if calendar is None or self.in_flight or not self.is_shut(calendar):
             return 0
-        todo = min(steps, calendar.last_step - 1 - calendar.steps)
+        todo = min(steps, calendar.next_end - 1 - calendar.steps)
         before = calendar.steps
         while todo > 0 and (done := self.tick_ahead(calendar, min(todo, calendar.block_size))):
             todo -= done
@@ -345,7 +343,6 @@ class Scheduler:
                 self.deltas.append(("resumed" if job.was_preempted else "admitted", job.request.id, 0))
         for job in jobs:
             job.was_preempted = False
-        self.order = np.concatenate((self.order, rows))
         return rows
 
     def issue(self, growth: Growth, admitted: list[Admission]) -> Batch:
@@ -356,7 +353,9 @@ class Scheduler:
             row, start, tokens = row[some], start[some], tokens[some]
         if admitted:
             first = np.array([tokens for _, tokens, _ in admitted], dtype=np.int64)
-            row = np.concatenate((row, self.seat(admitted)))
+            entering = self.seat(admitted)
+            self.order = np.concatenate((self.order, entering))
+            row = np.concatenate((row, entering))
             start = np.concatenate((start, np.zeros_like(first)))
             tokens = np.concatenate((tokens, first))
         rows, end = self.rows, start + tokens
@@ -368,8 +367,7 @@ class Scheduler:
         rows.samples_left[row] -= samples
         if self.queue.hears_of_chunks:
             self.tell_chunks(row, end)
-        is_calm = len(row) == len(self.order) and not admitted and all_sample
-        self.calm = self.calm + 1 if is_calm else 0
+        self.calm = self.calm + 1 if all_sample and len(row) == len(self.order) else 0
         left_so_far, generation = rows.left_so_far, rows.generation[row]
         return Batch(self.steps, row, start, tokens, samples, end, generation, left_so_far, all_sample)
 
@@ -392,10 +390,12 @@ class Scheduler:
     def settle(self, batch: Batch, standing: Bools | None, served: Ints, stopped: Bools) -> Ints:
         """Results count for the entries that still stand; who ends, in order.  `served` are rows that got an output,
         `stopped` whether their model ended there."""
-        if self.is_next_tick(batch) and not stopped.any():
-            self.tick_done()
-            return NOTHING
-        if self.calendar is not None and (self.calendar.done or batch.calendar is self.calendar):
+        calendar = self.calendar
+        if calendar is not None and batch.calendar is calendar and batch.tick == calendar.done + 1:
+            ending = calendar.ending(stopped)
+            if len(ending) < len(calendar.order):
+                return self.settle_tick(calendar, ending, stopped)
+        if calendar is not None and (calendar.done or batch.calendar is calendar):
             self.leave_calendar()
         rows, row, computed = self.rows, batch.row, batch.ends()
         if standing is not None:
@@ -408,16 +408,18 @@ class Scheduler:
         self.queue.served(rows, served)
         ended = (stopped | (outputs >= rows.declared[served])).nonzero()[0]
         if len(ended):
-            self.leave_calendar()
+            if self.calendar is not None or self.in_flight:
+                self.leave_calendar()
             self.finish(served[ended], stopped[ended])
         return served[ended]
 
     def finish(self, rows: Ints, stopped: Bools) -> None:
         for (job, gave), stop in zip(self.leave_rows(rows), stopped.tolist(), strict=True):
+            self.queue.released(job)
+            self.end(job)
             if self.record:
                 self.tell_given(job, gave)
-            self.queue.released(job)
-            self.end(job, ("finished", job.request.id, "stop" if stop else "length"))
+                self.deltas.append(("finished", job.request.id, "stop" if stop else "length"))
 
     # --- the calendar ----------------------------------------------------------------------------------------
 
@@ -428,43 +430,66 @@ class Scheduler:
         if not len(order):
             return
         calendar = Calendar.of(self.rows, order, self.settings.block_size)
-        if calendar.last_step > self.calm_steps and self.queue.may_tick(self.rows, order, calendar.last_step):
+        lasts = calendar.next_end > self.calm_steps or not self.in_flight
+        if lasts and self.queue.may_tick(len(order), 1):
             self.calendar = calendar
-            self.queue.start_clock(self.rows, order)
+            self.queue.join_clock(self.rows, order)
 
     def tick(self, calendar: Calendar) -> Batch | None:
-        """A step in which nothing changes but the clocks; None if something else does."""
+        """A step in which all who run go on decoding, and whole prompts may enter; None if something else happens."""
         running = len(calendar.order)
-        growing = calendar.at_edge(self.rows)
+        growing = calendar.at_edge()
         budget, free = self.settings.token_budget - running, self.blocks.free - len(growing)
-        if calendar.steps == calendar.last_step or budget < 0 or free < 0:
+        ends = calendar.steps == calendar.next_end or not self.queue.may_tick(running, calendar.steps + 1)
+        if ends or free < 0:
             self.leave_calendar()
             return None
         admitted = self.admit(budget, free)
         if self.queue.size and running < self.settings.seats:
             calendar.is_closed = self.queue.keeps_order and not admitted
-        if admitted:
+        if admitted and not self.may_join(calendar, admitted):
             self.leave_calendar()
             growth = self.compose(self.order)
             self.grow(growth)
             return self.issue(growth, admitted)
         if len(growing):
-            self.grow_by_one(growing)
-        start = calendar.starts + calendar.steps
+            self.grow_by_one(calendar.grown(growing))
+        start, tokens = calendar.starts + calendar.steps, calendar.one_each()
         calendar.steps += 1
-        ones = calendar.ones
+        if admitted:
+            first = self.join(calendar, admitted)
+            start = np.concatenate((start, np.zeros_like(first)))
+            tokens = np.concatenate((tokens, first))
         return Batch(
             self.steps,
             calendar.order,
             start,
-            ones,
-            ones,
+            tokens,
+            calendar.one_each(),
             generation=calendar.generation,
             left_so_far=self.rows.left_so_far,
             all_sample=True,
             calendar=calendar,
             tick=calendar.steps,
         )
+
+    def may_join(self, calendar: Calendar, admitted: list[Admission]) -> bool:
+        """Whether the calendar goes on with them: nothing is in flight, and each has its first output in this step."""
+        if self.in_flight or any(tokens < job.known for job, tokens, _ in admitted):
+            return False
+        return self.queue.may_tick(len(calendar.order) + len(admitted), calendar.steps + 1)
+
+    def join(self, calendar: Calendar, admitted: list[Admission]) -> Ints:
+        """How many tokens each of them runs in the step that was just begun."""
+        rows, entering = self.rows, self.seat(admitted)
+        known = rows.left[entering]
+        rows.samples_left[entering] -= 1
+        if self.queue.hears_of_chunks:
+            self.tell_chunks(entering, known)
+        calendar.join(rows, entering, known, rows.held[entering])
+        self.queue.join_clock(rows, entering)
+        self.order = calendar.order
+        return known
 
     def is_shut(self, calendar: Calendar) -> bool:
         """Whether no step of the calendar will admit anybody, and each has the budget for all who run."""
@@ -479,11 +504,11 @@ class Scheduler:
 
     def tick_ahead(self, calendar: Calendar, steps: int) -> int:
         """So many ticks and their results, or as many as there are blocks for."""
-        rows, counts = calendar.edges_ahead(self.rows, steps)
+        places, counts = calendar.edges_ahead(steps)
         taken = np.cumsum(counts)
         done = int(np.searchsorted(taken, self.blocks.free, side="right"))
         if done and taken[done - 1]:
-            self.grow_by_one(rows[: taken[done - 1]])
+            self.grow_by_one(calendar.grown(places[: taken[done - 1]]))
         calendar.steps += done
         calendar.done += done
         self.steps += done
@@ -491,17 +516,18 @@ class Scheduler:
             self.queue.tick()
         return done
 
-    def is_next_tick(self, batch: Batch) -> bool:
-        """Whether a result is what the calendar expects, and nobody reaches its length by it."""
-        calendar = self.calendar
-        if calendar is None or batch.calendar is not calendar:
-            return False
-        return batch.tick == calendar.done + 1 and batch.tick < calendar.last_step
-
-    def tick_done(self) -> None:
-        assert self.calendar is not None
-        self.calendar.done += 1
+    def settle_tick(self, calendar: Calendar, ending: Ints, stopped: Bools) -> Ints:
+        """The result that the calendar expects; those at the places `ending` end by it."""
+        calendar.done += 1
+        calendar.fresh = 0
         self.queue.tick()
+        if not len(ending):
+            return NOTHING
+        ended = calendar.leave(self.rows, ending)
+        self.queue.leave_clock(self.rows, ended)
+        self.order = calendar.order
+        self.finish(ended, stopped[ending])
+        return ended
 
     def leave_calendar(self) -> None:
         if self.calendar is not None:
@@ -512,12 +538,10 @@ class Scheduler:
 
     # --- who leaves --------------------------------------------------------------------------------------
 
-    def end(self, job: Job, event: Delta) -> None:
+    def end(self, job: Job) -> None:
         job.is_live = False
         self.queue.ended(job)
         del self.jobs[job.request.id]
-        if self.record:
-            self.deltas.append(event)
 
     def tell_given(self, job: Job, blocks: list[int]) -> None:
         if blocks:
@@ -528,7 +552,8 @@ class Scheduler:
         counts = self.rows.held[rows]
         given = self.blocks.give_all(rows, counts)
         jobs = self.rows.leave(rows)
-        self.order = self.order[self.rows.taken[self.order].nonzero()[0]]
+        if self.calendar is None:  # else its order is the right one already
+            self.order = self.order[self.rows.taken[self.order].nonzero()[0]]
         self.resident_tokens -= sum([job.length for job in jobs])
         return list(zip(jobs, parts(given, counts) if self.record else repeat([]), strict=False))
 

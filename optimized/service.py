@@ -3,7 +3,7 @@
 import numpy as np
 from attrs import Factory, define
 
-from .ints import LARGEST, NOTHING, Ints, integers
+from .ints import LARGEST, Ints, integers
 
 FEW_MEMBERS = 16
 
@@ -11,14 +11,15 @@ FEW_MEMBERS = 16
 @define(eq=False)
 class Counters:
     """A number per member: what is `written`, a Python integer, and what came since, in arrays: outputs as they come,
-    and, while a clock runs, `rates` once for each of its `ticks`.
+    and, while a clock runs, `rates` once for each of its `ticks`; who joins it later has the ticks before taken off.
 
-    `bound`: no sum in the arrays is above it; before it can overflow they are emptied.
+    `bound`: no sum in the arrays is further from zero; before it can overflow they are emptied.  Whoever starts a clock
+    has it stopped before a rate times its ticks could.
     """
 
     written: list[int] = Factory(list)
     since: Ints = Factory(lambda: integers(FEW_MEMBERS))
-    rates: Ints = NOTHING
+    rates: Ints = Factory(lambda: integers(FEW_MEMBERS))
     ticks: int = 0
     bound: int = 0
 
@@ -27,13 +28,12 @@ class Counters:
         self.written.append(0)
         if len(self.written) > len(self.since):
             self.since = np.concatenate((self.since, np.zeros_like(self.since)))
+            self.rates = np.concatenate((self.rates, np.zeros_like(self.rates)))
         return len(self.written) - 1
 
     def of(self, member: int) -> int:
         counter: int = self.written[member] + self.since.item(member)
-        if self.ticks and member < len(self.rates):
-            counter += self.ticks * self.rates.item(member)
-        return counter
+        return counter + self.ticks * self.rates.item(member) if self.ticks else counter
 
     def add(self, member: int, amount: int) -> None:
         self.written[member] += amount
@@ -43,15 +43,25 @@ class Counters:
         self._make_room(most * len(members))
         np.add.at(self.since, members, amounts)
 
-    def start(self, members: Ints, rates: Ints) -> None:
-        self.rates = integers(len(self.written))
+    def join(self, members: Ints, rates: Ints, most: int) -> None:
+        """From the next tick on these rates count too, one for each entry, none above `most`."""
+        if self.ticks:
+            self._make_room(self.ticks * most * len(members))
+            np.subtract.at(self.since, members, self.ticks * rates)
         np.add.at(self.rates, members, rates)
 
-    def stop(self, most: int) -> None:
-        """`most`: no member's rate is above it."""
-        self._make_room(most * self.ticks)
-        self.since[: len(self.rates)] += self.ticks * self.rates
-        self.rates, self.ticks = NOTHING, 0
+    def leave(self, members: Ints, rates: Ints, most: int) -> None:
+        """They count no longer; what they counted stays."""
+        self._make_room(self.ticks * most * len(members))
+        np.add.at(self.since, members, self.ticks * rates)
+        np.subtract.at(self.rates, members, rates)
+
+    def stop(self) -> None:
+        """Of all, what the clock stands for is added up."""
+        self._make_room(self.ticks * int(self.rates.max()))
+        self.since += self.ticks * self.rates
+        self.rates[:] = 0
+        self.ticks = 0
 
     def _make_room(self, more: int) -> None:
         self.bound += more

@@ -42,45 +42,49 @@ Qed.
 Lemma both_length : forall A B C (f : A -> B -> C) l m, length l = length m -> length (both f l m) = length l.
 Proof. intros. unfold both. rewrite map_length, combine_length. lia. Qed.
 
-(* An edge is where a block is full: at one offset in a block, at each step another one. *)
-Lemma offset_of_an_edge : forall size start tick h, 0 < size -> start + tick = h * size ->
-  start mod size = - tick mod size.
-Proof.
-  intros size start tick h S E. replace start with (- tick + h * size) by lia. apply Z_mod_plus_full.
-Qed.
-
 Definition needed (size tick : Z) (start h : Z) : Z := if h * size <=? start + tick then 1 else 0.
 
-Lemma at_edge_is : forall size tick starts holds, 0 < size -> length starts = length holds ->
-  (forall i, (i < length starts)%nat -> nth i starts 0 + tick <= nth i holds 0 * size) ->
+Lemma at_edge_is : forall size tick starts holds, length starts = length holds ->
   at_edge size tick starts holds = where_positive (both (needed size tick) starts holds).
 Proof.
-  intros size tick starts holds S L C. unfold at_edge, edges, where_positive.
-  rewrite (filter_places (fun start => start mod size =? - tick mod size) starts), filter_filter.
+  intros size tick starts holds L. unfold at_edge, edges, where_positive.
   rewrite (filter_places (fun n => 0 <? n)). unfold places. rewrite both_length by auto.
-  apply filter_ext_in. intros i I. apply in_seq in I. specialize (C i ltac:(lia)).
-  rewrite (nth_both _ _ _ starts holds i 0 0) by lia. unfold needed.
-  destruct (Z.leb_spec (nth i holds 0 * size) (nth i starts 0 + tick)).
-  - rewrite andb_true_r. apply Z.eqb_eq. apply offset_of_an_edge with (h := nth i holds 0); lia.
-  - apply andb_false_r.
+  apply filter_ext_in. intros i I. apply in_seq in I.
+  rewrite !(nth_both _ _ _ starts holds i 0 0) by lia. unfold needed.
+  destruct (Z.leb_spec (nth i holds 0 * size) (nth i starts 0 + tick)); [apply Z.leb_le|apply Z.leb_gt]; lia.
+Qed.
+
+Lemma in_at_edge : forall size tick starts holds i, length starts = length holds ->
+  In i (at_edge size tick starts holds)
+  <-> (i < length starts)%nat /\ nth i holds 0 * size <= nth i starts 0 + tick.
+Proof.
+  intros size tick starts holds i L. unfold at_edge, edges. rewrite filter_In. unfold places. rewrite in_seq. split.
+  - intros [I E]. apply Z.leb_le in E. rewrite (nth_both _ _ _ starts holds i 0 0) in E by lia. lia.
+  - intros [I E]. split; [lia|]. apply Z.leb_le. rewrite (nth_both _ _ _ starts holds i 0 0) by lia. lia.
+Qed.
+
+Lemma one_more_length : forall growing holds, length (one_more growing holds) = length holds.
+Proof. intros. unfold one_more. apply each_length. Qed.
+
+Lemma nth_one_more : forall growing holds i, (i < length holds)%nat ->
+  nth i (one_more growing holds) 0 = nth i holds 0 + if existsb (Nat.eqb i) growing then 1 else 0.
+Proof.
+  intros growing holds i I. unfold one_more, each, places.
+  set (F := fun '(i, h) => if existsb (Nat.eqb i) growing then h + 1 else h).
+  rewrite (nth_indep (map F _) 0 (F (0%nat, 0))) by (rewrite map_length, combine_length, seq_length; lia).
+  rewrite map_nth. rewrite combine_nth by apply seq_length. rewrite seq_nth by auto. cbn. destruct (existsb _ _); lia.
 Qed.
 
 Lemma one_more_is : forall needs holds, length needs = length holds -> (forall n, In n needs -> n = 0 \/ n = 1) ->
   one_more (where_positive needs) holds = both Z.add holds needs.
 Proof.
   intros needs holds L A. apply nth_ext with (d := 0) (d' := 0).
-  { unfold one_more. rewrite each_length, both_length; auto. }
-  unfold one_more. rewrite each_length. intros i I.
+  { rewrite one_more_length, both_length; auto. }
+  rewrite one_more_length. intros i I.
   rewrite (nth_both _ _ _ holds needs i 0 0) by lia.
-  assert (E : nth i (each (fun i h => if existsb (Nat.eqb i) (where_positive needs) then h + 1 else h) holds) 0
-              = if existsb (Nat.eqb i) (where_positive needs) then nth i holds 0 + 1 else nth i holds 0).
-  { generalize (where_positive needs) as g. clear -I. intros g. unfold each, places.
-    set (F := fun '(i, h) => if existsb (Nat.eqb i) g then h + 1 else h).
-    rewrite (nth_indep (map F _) 0 (F (0%nat, 0))) by (rewrite map_length, combine_length, seq_length; lia).
-    rewrite map_nth. rewrite combine_nth by apply seq_length. rewrite seq_nth by auto. reflexivity. }
   assert (G : where_positive needs = filter (fun i => 0 <? nth i needs 0) (places needs))
     by apply (filter_places (fun n => 0 <? n)).
-  rewrite E, G. clear E G.
+  rewrite nth_one_more, G by auto. clear G.
   assert (N : In (nth i needs 0) needs) by (apply nth_In; lia).
   destruct (existsb _ _) eqn:X.
   - apply existsb_exists in X. destruct X as (k & K & Q). apply Nat.eqb_eq in Q. subst k.
@@ -180,12 +184,7 @@ Proof.
     unfold written in *. rewrite !both_cons. rewrite IH; try (inversion L; inversion Ln; auto); [|intros; apply D; right; auto].
     destruct (D r (or_introl eq_refl)) as [-> _]. cbn [samples_left issued held]. f_equal. f_equal; lia. }
   rewrite W.
-  rewrite at_edge_is; auto; [|rewrite map_length; auto|].
-  2:{ intros i I. rewrite map_length in I.
-      assert (Q : In (nth i (combine running holds) (Runner 0 0 0 0, 0)) (combine running holds))
-        by (apply nth_In; rewrite combine_length; lia).
-      rewrite combine_nth in Q by auto. apply C in Q.
-      change 0 with (issued (Runner 0 0 0 0)) at 1. rewrite map_nth. exact Q. }
+  rewrite at_edge_is by (rewrite map_length; auto).
   fold needs. rewrite one_more_is by auto.
   specialize (IH (tick + 1) (both Z.add holds needs)).
   destruct (steps chunk size budget count (written (tick + 1) running (both Z.add holds needs))) as [after more].
@@ -204,28 +203,42 @@ Proof.
 Qed.
 End Decodes.
 
-(* Who is at an edge in a step stood there, at the offset of that step. *)
-Lemma edge_of_a_step : forall size count tick starts holds n i,
+(* Blocks only become more, so whoever is at an edge later has not more now than it has positions then. *)
+Lemma edge_of_a_step : forall size count tick starts holds n i, 0 < size -> length starts = length holds ->
   In i (nth n (snd (ticks size tick count starts holds)) []) ->
-  (n < count)%nat /\ nth i starts 0 mod size = - (tick + Z.of_nat n) mod size.
+  (i < length starts)%nat /\ nth i holds 0 * size <= nth i starts 0 + tick + Z.of_nat n.
 Proof.
-  intros size. induction count as [|count IH]; intros tick starts holds n i I; cbn [ticks] in I.
+  intros size. induction count as [|count IH]; intros tick starts holds n i S L I; cbn [ticks] in I.
   { destruct n; destruct I. }
   specialize (IH (tick + 1) starts (one_more (at_edge size tick starts holds) holds)).
   destruct (ticks size (tick + 1) count starts _) as [after grown]. cbn [snd] in *. destruct n as [|n]; cbn [nth] in I.
-  - split; [lia|]. unfold at_edge, edges in I. apply filter_In in I. destruct I as [I _].
-    rewrite (filter_places (fun start => start mod size =? - tick mod size)) in I. apply filter_In in I.
-    destruct I as [_ I]. apply Z.eqb_eq in I. rewrite I. f_equal. lia.
-  - destruct (IH n i I) as [L E]. split; [lia|]. rewrite E. f_equal. lia.
+  - apply in_at_edge in I; auto. lia.
+  - destruct (IH n i S ltac:(rewrite one_more_length; auto) I) as [B E]. split; auto.
+    rewrite nth_one_more in E by lia. destruct (existsb _ _); nia.
 Qed.
 
-Lemma edges_are_a_block_apart : forall size count starts holds i n m, 0 < size -> (n < m)%nat ->
-  In i (nth n (snd (ticks size 0 count starts holds)) []) -> In i (nth m (snd (ticks size 0 count starts holds)) []) ->
-  size <= Z.of_nat m - Z.of_nat n.
+Lemma edges_are_a_block_apart : forall size count tick starts holds i n m, 0 < size -> length starts = length holds ->
+  (forall j, (j < length starts)%nat -> nth j starts 0 + tick <= nth j holds 0 * size) -> (n < m)%nat ->
+  In i (nth n (snd (ticks size tick count starts holds)) []) ->
+  In i (nth m (snd (ticks size tick count starts holds)) []) -> size <= Z.of_nat m - Z.of_nat n.
 Proof.
-  intros size count starts holds i n m S L I J. apply edge_of_a_step in I, J. destruct I as [_ I], J as [_ J].
-  rewrite I in J. pose proof (Z.div_mod (- (0 + Z.of_nat n)) size ltac:(lia)).
-  pose proof (Z.div_mod (- (0 + Z.of_nat m)) size ltac:(lia)).
-  set (q := - (0 + Z.of_nat n) / size) in *. set (p := - (0 + Z.of_nat m) / size) in *.
-  assert (D : size * (q - p) = Z.of_nat m - Z.of_nat n) by lia. assert (1 <= q - p) by nia. nia.
+  intros size. induction count as [|count IH]; intros tick starts holds i n m S L C O I J; cbn [ticks] in I, J.
+  { destruct n; destruct I. }
+  set (growing := at_edge size tick starts holds) in *. set (grows := one_more growing holds) in *.
+  assert (G : length starts = length grows) by (unfold grows; rewrite one_more_length; auto).
+  specialize (IH (tick + 1) starts grows i).
+  pose proof (fun k => edge_of_a_step size count (tick + 1) starts grows k i S G) as later.
+  destruct (ticks size (tick + 1) count starts grows) as [after grown]. cbn [snd] in *.
+  destruct m as [|m]; [lia|]. cbn [nth] in J. destruct n as [|n]; cbn [nth] in I.
+  - destruct (later m J) as [B E]. unfold grows in E. rewrite nth_one_more in E by lia.
+    assert (X : existsb (Nat.eqb i) growing = true).
+    { apply existsb_exists. exists i. split; [exact I|apply Nat.eqb_refl]. }
+    rewrite X in E. specialize (C i B). nia.
+  - enough (size <= Z.of_nat m - Z.of_nat n) by lia. apply IH; auto; [|lia].
+    intros j B. unfold grows. rewrite nth_one_more by lia. specialize (C j B).
+    destruct (existsb (Nat.eqb j) growing) eqn:X; [nia|].
+    destruct (Z_le_gt_dec (nth j holds 0 * size) (nth j starts 0 + tick)) as [E|E]; [|lia]. exfalso.
+    assert (Y : existsb (Nat.eqb j) growing = true).
+    { apply existsb_exists. exists j. split; [apply in_at_edge; auto|apply Nat.eqb_refl]. }
+    congruence.
 Qed.

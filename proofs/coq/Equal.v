@@ -143,7 +143,13 @@ Proof.
   intros chunk size budget running count r first second S Ch B D needs L F G.
   pose proof (while_all_decode_clocks_stand_for_positions_and_edges_for_blocks chunk size budget running count S Ch B D) as E.
   unfold needs in *. destruct (steps chunk size budget count running) as [after given].
-  pose proof (edges_are_a_block_apart size count (map issued running) (map held running) r first second S L) as A.
+  assert (C : forall j, (j < length (map issued running))%nat ->
+                nth j (map issued running) 0 + 0 <= nth j (map held running) 0 * size).
+  { intros j J. rewrite map_length in J. pose proof (map_nth issued running (Runner 0 0 0 0) j) as I.
+    pose proof (map_nth held running (Runner 0 0 0 0) j) as H. cbn [issued held] in I, H. rewrite I, H.
+    destruct (D _ (nth_In running (Runner 0 0 0 0) J)) as (_ & _ & X). lia. }
+  pose proof (edges_are_a_block_apart size count 0 (map issued running) (map held running) r first second S
+                ltac:(rewrite !map_length; auto) C L) as A.
   destruct (ticks size 0 count (map issued running) (map held running)) as [holds grown]. destruct E as (_ & <- & _).
   cbn [snd] in *. change (@nil nat) with (where_positive []) in A. rewrite !map_nth in A. apply A; apply is_positive; auto.
 Qed.

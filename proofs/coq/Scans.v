@@ -166,13 +166,12 @@ Definition pushed_from (counts : list nat) (number : nat) : nat * nat :=
 
 (* --- the calendar: optimized/calendar.py ------------------------------------------------------------------------------- *)
 
-(* `edges[offset]`: who stood there when it began. *)
-Definition edges (size : Z) (starts : list Z) (offset : Z) : list nat :=
-  map fst (filter (fun '(_, start) => start mod size =? offset) (combine (places starts) starts)).
+(* `edges`: of each who runs, after how many steps the blocks that it holds are full. *)
+Definition edges (size : Z) (starts holds : list Z) : list Z := both (fun start h => h * size - start) starts holds.
 
 (* Who needs a block for the next step, `tick` steps after it began. *)
 Definition at_edge (size tick : Z) (starts holds : list Z) : list nat :=
-  filter (fun i => nth i holds 0 * size <=? nth i starts 0 + tick) (edges size starts (- tick mod size)).
+  filter (fun i => nth i (edges size starts holds) 0 <=? tick) (places starts).
 
 Definition one_more (growing : list nat) (holds : list Z) : list Z :=
   each (fun i h => if existsb (Nat.eqb i) growing then h + 1 else h) holds.

@@ -156,12 +156,13 @@ def test_a_budget_of_almost_what_is_known(left: int) -> None:
     pair.drain()
 
 
-@pytest.mark.parametrize("weight", [1 << 30, 1 << 62, (1 << 63) - 1, 1 << 63, 1 << 70])
+@pytest.mark.parametrize("weight", [1 << 30, 1 << 59, 1 << 62, (1 << 63) - 1, 1 << 63, 1 << 70])
 @pytest.mark.parametrize("name", ["output_weight", "input_weight", "square_weight", "product_weight"])
-def test_counters_beyond_machine_integers(name: str, weight: int) -> None:
+@pytest.mark.parametrize("clients", [1, 3])
+def test_counters_beyond_machine_integers(name: str, weight: int, clients: int) -> None:
     pair = Pair.of(evolve(PLAIN, policy="vtc", **{name: weight}), 0)  # type: ignore[arg-type]
     for number in range(12):
-        pair.do(submit(f"r{number}", 4, 20, client=f"c{number % 3}"))
+        pair.do(submit(f"r{number}", 4, 20, client=f"c{number % clients}"))
     pair.drain()
     assert max(pair.optimized.queue.counters().values()) > weight
 
@@ -171,6 +172,48 @@ def test_settings_beyond_machine_integers(name: str) -> None:
     pair = Pair.of(evolve(PLAIN, **{name: 1 << 70}), 0)  # type: ignore[arg-type]
     for number in range(12):
         pair.do(submit(f"r{number}", 9, 20, priority=-(1 << 70) * number))
+    pair.drain()
+
+
+def test_a_calendar_outlives_who_comes_and_goes() -> None:
+    """By length, by a stop, and all at once; admissions in between; fair and not."""
+    for policy in ("fcfs", "vtc", "lanes"):
+        pair = Pair.of(evolve(PLAIN, policy=policy, seats=5), 0)
+        for number in range(40):
+            stop = 3 if number % 5 == 0 else None
+            pair.do(submit(f"r{number}", 1 + number % 7, 2 + number % 11, stop_after=stop, client=f"c{number % 3}"))
+        for op in rounds(3):
+            pair.do(op)
+        calendar = pair.optimized.calendar
+        assert calendar is not None
+        for op in rounds(15):
+            pair.do(op)
+        assert pair.optimized.calendar is calendar
+        assert pair.optimized.admissions > 15
+        pair.drain()
+
+
+@pytest.mark.parametrize("depth", [2, 3])
+@pytest.mark.parametrize("how", ["stop", "length", "cancel", "admission", "edge"])
+def test_what_happens_to_a_calendar_with_steps_in_flight(how: str, depth: int) -> None:
+    """It ends, and results that were on their way count for who still runs."""
+    settings = evolve(PLAIN, seats=4, overlap_depth=depth, policy="vtc", blocks=9 if how == "edge" else 64)
+    pair = Pair.of(settings, 0)
+    for number in range(3):
+        stop = 20 if how == "stop" and number == 1 else None
+        length = 20 if how == "length" and number == 1 else 40
+        pair.do(submit(f"r{number}", 3, 9 if how == "edge" else length, stop_after=stop, client=f"c{number}"))
+    stood = 0
+    for step in range(60):
+        if step == 15 and how == "cancel":
+            pair.do(cancel("r1"))
+        if step == 15 and how == "admission":
+            pair.do(submit("late", 5, 9, client="c9"))
+        pair.do(STEP)
+        if len(pair.plans) >= depth:
+            pair.do(COMPLETE)
+        stood += pair.optimized.calendar is not None
+    assert stood > (0 if how == "edge" else 10)
     pair.drain()
 
 
@@ -186,24 +229,31 @@ def test_a_calendar_lasts_while_nothing_changes() -> None:
     pair.drain()
 
 
-@pytest.mark.parametrize("seed", range(300))
-def test_the_scans_are_the_loops_on_any_rows(seed: int) -> None:
-    """Also on rows that no run of requests leads to: many behind the budget, tables longer than needed."""
+@pytest.mark.parametrize("scale", [1, 1 << 31, 1 << 45])
+@pytest.mark.parametrize("seed", range(100))
+def test_the_scans_are_the_loops_on_any_rows(seed: int, scale: int) -> None:
+    """Also on rows that no run of requests leads to: many behind the budget, tables longer than needed, sums far beyond
+    32 bits."""
     dice = Random(seed)
     size, count = dice.choice((1, 2, 3, 16)), dice.randint(1, 12)
     settings = evolve(
-        PLAIN, block_size=size, seats=16, token_budget=dice.randint(1, 30), chunk_tokens=dice.choice((0, 0, 3))
+        PLAIN,
+        block_size=size,
+        seats=16,
+        token_budget=scale * dice.randint(1, 30) + dice.randint(0, 1),
+        chunk_tokens=dice.choice((0, 0, 3 * scale)),
     )
     scheduler = Scheduler(settings)
     rows = scheduler.rows
     scheduler.order = np.array(dice.sample(range(FEW_ROWS), count), dtype=np.int64)
     scheduler.in_flight = {1: Batch(1)}
     for row in scheduler.order.tolist():
-        rows.issued[row], rows.left[row] = dice.randint(0, 40), dice.choice((0, 1, 1, 1, dice.randint(1, 20)))
+        rows.issued[row] = scale * dice.randint(0, 40) + dice.randint(0, 2)
+        rows.left[row] = scale * dice.choice((0, 1, 1, 1, dice.randint(1, 20)))
         rows.samples_left[row], rows.held[row] = dice.randint(0, 2), -(-rows.issued[row] // size) + dice.randint(0, 1)
     budget, tokens, needs = settings.token_budget, [], []
     for row in scheduler.order.tolist():
-        wanted = min(int(rows.left[row]), settings.chunk_tokens or 99) if rows.samples_left[row] else 0
+        wanted = min(int(rows.left[row]), settings.chunk_tokens or LARGEST) if rows.samples_left[row] else 0
         tokens.append(min(wanted, budget))
         budget -= tokens[-1]
         needs.append(max(0, -(-int(rows.issued[row] + tokens[-1]) // size) - int(rows.held[row])))
@@ -213,7 +263,8 @@ def test_the_scans_are_the_loops_on_any_rows(seed: int) -> None:
     shown = dict(zip(growth.growing.tolist(), growth.blocks.tolist(), strict=True))
     assert shown == {place: need for place, need in enumerate(needs) if need}
     held = rows.held[scheduler.order].tolist()
-    for free in range(sum(needs)):
+    edges = {sum(needs[:kept]) - sum(held[kept:]) + step for kept in range(count) for step in (-1, 0, 1)}
+    for free in sorted(edge for edge in edges if 0 <= edge < sum(needs)):
         scheduler.blocks.free, kept = free, count
         while sum(needs[:kept]) > free + sum(held[kept:]):
             kept -= 1
@@ -225,28 +276,44 @@ def test_the_scans_are_the_loops_on_any_rows(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_counters_add_up_like_integers(seed: int) -> None:
-    """Up to what is added at most before they are emptied, by entries and by a clock."""
+    """Up to what is added at most before they are emptied: by entries, and by a clock that is joined and left."""
     dice = Random(seed)
     counters, expected = Counters(), [0] * dice.choice((1, 3, 40))
+    ticking: list[tuple[int, int]] = []
     for _ in expected:
         counters.new()
-    for _ in range(40):
-        most = dice.choice((1, 1 << 31, 1 << 32, 1 << 61, LARGEST - 1))
+    for _ in range(80):
+        most = dice.choice((1, 1 << 31, 1 << 32, 1 << 56, 1 << 61, LARGEST - 1))
         members = [dice.randrange(len(expected)) for _ in range(dice.randint(1, min(6, LARGEST // most)))]
         amounts = [dice.choice((most, dice.randint(0, most))) for _ in members]
-        ticks = dice.randint(1, min(9, (LARGEST - 1) // most // len(members) or 1))
-        if dice.random() < 0.5:
+        some = list(zip(members, amounts, strict=True))
+        what = dice.choice(("add", "join", "tick", "tick", "leave", "stop"))
+        if what == "add":
             counters.add_each(np.array(members), np.array(amounts), most)
-            ticks = 1
-        else:
-            counters.start(np.array(members), np.array(amounts))
-            counters.ticks = ticks
-        for member, amount in zip(members, amounts, strict=True):
-            expected[member] += ticks * amount
+            for member, amount in some:
+                expected[member] += amount
+        elif what == "join" and fits([*ticking, *some], counters.ticks + 1):
+            counters.join(np.array(members), np.array(amounts), max(amounts))
+            ticking += some
+        elif what == "tick" and fits(ticking, counters.ticks + 1):
+            counters.ticks += 1
+            for member, amount in ticking:
+                expected[member] += amount
+        elif what == "leave" and ticking:
+            leaving = ticking[: dice.randint(1, len(ticking))]
+            del ticking[: len(leaving)]
+            members, amounts = map(list, zip(*leaving, strict=True))
+            counters.leave(np.array(members), np.array(amounts), max(amounts))
+        elif what == "stop":
+            counters.stop()
+            ticking = []
         assert [counters.of(member) for member in range(len(expected))] == expected
-        if counters.ticks:
-            counters.stop(int(counters.rates.max()))
-        assert [counters.of(member) for member in range(len(expected))] == expected
+        assert max(map(abs, counters.since.tolist())) <= counters.bound < 2 * LARGEST
+
+
+def fits(ticking: list[tuple[int, int]], ticks: int) -> bool:
+    """What whoever starts a clock sees to."""
+    return max((rate for _, rate in ticking), default=0) * len(ticking) * ticks < LARGEST
 
 
 # --- planted faults ----------------------------------------------------------------------------------------------
@@ -258,11 +325,7 @@ class LateAtTheEdge(Scheduler):
     def begin_calendar(self) -> None:
         super().begin_calendar()
         if self.calendar is not None:
-            self.calendar.edges = {(offset - 1) % self.settings.block_size: rows for offset, rows in self.edges()}
-
-    def edges(self) -> list[tuple[int, Ints]]:
-        assert self.calendar is not None
-        return list(self.calendar.edges.items())
+            self.calendar.edges[:] += 1
 
 
 class OneTooMany(Scheduler):
@@ -318,7 +381,7 @@ class LastSeenFirst(Race):
         first = super().first()
         if first is None:
             return None
-        members = [member for _, _, member in self.heap if self.takes_part(member)]
+        members = [member for _, _, member in self.heap]
         return max((m for m in members if self.rank(m) == self.rank(first)), key=lambda m: m.number)
 
 
@@ -329,7 +392,7 @@ class WrongTieOfClients(Scheduler):
         super().__init__(settings, seed)
         if isinstance(self.queue, ClientQueue):
             plain = self.queue.group.race
-            self.queue.group.race = LastSeenFirst(plain.rank, plain.takes_part)
+            self.queue.group.race = LastSeenFirst(plain.rank)
 
 
 class Int32(Scheduler):
@@ -400,7 +463,7 @@ class PastItsLength(Scheduler):
     def begin_calendar(self) -> None:
         super().begin_calendar()
         if self.calendar is not None:
-            self.calendar.last_step += 1
+            self.calendar.next_end += 1
 
 
 class Unlifted(Scheduler):

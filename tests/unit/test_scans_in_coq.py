@@ -190,7 +190,7 @@ def calendars(random: Random) -> Iterator[Case]:
     rows, order = scheduler.rows, scheduler.order
     calendar, grown = Calendar.of(rows, order, size), []
     for _ in range(steps):
-        growing = calendar.at_edge(rows)
+        growing = calendar.grown(calendar.at_edge())
         rows.held[growing] += 1
         calendar.steps += 1
         grown.append([order.tolist().index(row) for row in growing])
@@ -319,8 +319,8 @@ PLANTED = (
     (victims, "Loops", "(victims ++ [last])", "(last :: victims)"),
     (blocks, "Scans", "(rev (skipn (length stack - count) stack),", "(skipn (length stack - count) stack,"),
     (blocks, "Scans", "stack ++ concat (map (@rev Z) leaving)", "stack ++ concat leaving"),
-    (calendars, "Scans", "holds 0 * size <=? nth i starts 0 + tick", "holds 0 * size <? nth i starts 0 + tick"),
-    (calendars, "Scans", "(edges size starts (- tick mod size))", "(edges size starts (tick mod size))"),
+    (calendars, "Scans", "(edges size starts holds) 0 <=? tick", "(edges size starts holds) 0 <? tick"),
+    (calendars, "Scans", "h * size - start) starts", "(h + 1) * size - start) starts"),
     (admissions, "Scans", "if 0 <? place + Z.of_nat i + running then", "if 0 <? place + Z.of_nat i then"),
     (admissions, "Scans", "if seats R <=? place", "if seats R <? place"),
     (picks, "Scans", "(Nat.ltb i j ||", "(Nat.ltb j i ||"),

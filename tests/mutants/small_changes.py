@@ -1,0 +1,374 @@
+"""Small changes of the optimized scheduler and of the plain twins of the kernels: their own tests must notice each.
+
+`python tests/mutants/small_changes.py` makes one after the other in a copy of the tree and runs the tests there that
+should fail; it prints who survives, and ends with 1 then.  It takes minutes; `--only calendar` is one module alone.
+Twins need an interpreter with torch and triton: `--kernels .venv-kernels/bin/python`.  Changes of kernels themselves
+stand beside their tests.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+from attrs import frozen
+
+ROOT = Path(__file__).resolve().parents[2]
+PARTS = ("optimized", "kernels", "reference", "spec", "proofs", "src", "tests")
+TESTS = (
+    *("tests/unit/test_calendar.py", "tests/unit/test_run_ahead.py", "tests/unit/test_optimized_limits.py"),
+    "tests/unit/test_optimized.py",
+)
+NOTICED = 1
+"""Some tests failed, says pytest."""
+
+
+@frozen
+class Change:
+    """In a module what stands there once, and what stands there instead.  `test`: of a twin, in which file it is held
+    against the reference."""
+
+    module: str
+    old: str
+    new: str
+    test: str = ""
+
+    @property
+    def file(self) -> Path:
+        return Path("kernels" if self.test else "optimized") / f"{self.module}.py"
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        if not self.test:
+            return TESTS
+        which = "twins_decide" if self.test == "test_scheduler.py" else "twin"
+        return (f"tests/kernels/{self.test}", "-k", which)
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.old!r} -> {self.new!r}"
+
+
+OPTIMIZED = (
+    Change("calendar", "self.edges <= self.steps)", "self.edges < self.steps)"),
+    Change("calendar", "self.edges <= self.steps)", "self.edges <= self.steps + 1)"),
+    Change("calendar", "self.edges < self.steps + steps)", "self.edges <= self.steps + steps)"),
+    Change("calendar", "self.edges[places] += self.block_size", "self.edges[places] += self.block_size + 1"),
+    Change("calendar", "self.edges[places] - self.steps\n", "self.edges[places] - self.steps - 1\n"),
+    Change("calendar", 'kind="stable"', 'kind="quicksort"'),
+    Change("calendar", "if self.done + 1 >= self.next_end:", "if self.done + 1 > self.next_end:"),
+    Change("calendar", "(self.ends <= self.done + 1)", "(self.ends < self.done + 1)"),
+    Change("calendar", "(self.ends <= self.done + 1)", "(self.ends <= self.done + 2)"),
+    Change(
+        "calendar", "end = rows.samples_left[which] + self.steps", "end = rows.samples_left[which] + self.steps + 1"
+    ),
+    Change("calendar", "start = issued - self.steps", "start = issued - self.steps + 1"),
+    Change("calendar", "held * self.block_size - start, end))", "held * self.block_size - start - 1, end))"),
+    Change("calendar", "rows.outputs[which] -= self.done", "pass"),
+    Change("calendar", "self.next_end = min(self.next_end, int(end.min()))", "pass"),
+    Change("calendar", "self.next_end = int(self.ends.min())", "pass"),
+    Change("calendar", "self.fresh = len(which)", "pass"),
+    Change("calendar", "rows.outputs[left] += self.done", "pass"),
+    Change("calendar", "stays[places] = False", "stays[places[:-1]] = False"),
+    Change("calendar", "        self.is_closed = False\n        return left", "        return left"),
+    Change(
+        "calendar",
+        "rows.samples_left[order] = self.ends - self.steps",
+        "rows.samples_left[order] = self.ends - self.done",
+    ),
+    Change("calendar", "rows.issued[order] = self.starts + self.steps", "rows.issued[order] = self.starts + self.done"),
+    Change("calendar", "        if self.done:\n            known", "        if True:\n            known"),
+    Change("calendar", "self.starts[known] + self.done", "self.starts[known] + self.steps"),
+    Change("calendar", "slice(len(order) - self.fresh)", "slice(len(order))"),
+    Change("calendar", "rows.left[order] = 1", "pass"),
+    Change(
+        "scheduler", "if growth.needed > self.blocks.free:", "if growth.needed >= self.blocks.free and growth.needed:"
+    ),
+    Change("scheduler", "if scheduled > settings.token_budget:", "if scheduled > settings.token_budget + 1:"),
+    Change("scheduler", "before = tokens.cumsum() - tokens", "before = tokens.cumsum()"),
+    Change("scheduler", "before = tokens.cumsum() - tokens", "before = (tokens.cumsum() - tokens).astype(np.int32)"),
+    Change("scheduler", "growing = (missing > 0).nonzero()[0]", "growing = (missing >= 0).nonzero()[0]"),
+    Change(
+        "scheduler",
+        "blocks = -(-missing[growing] // settings.block_size)",
+        "blocks = missing[growing] // settings.block_size + 1",
+    ),
+    Change("scheduler", "growth.row[kept:][::-1]", "growth.row[kept:]"),
+    Change("scheduler", 'side="right"))\n\n    def without', 'side="left"))\n\n    def without'),
+    Change("scheduler", "(job.request.priority, job.admission))", "(job.request.priority, -job.admission))"),
+    Change("scheduler", "settings.seats - running, tokens", "settings.seats - running + 1, tokens"),
+    Change(
+        "scheduler",
+        "self.rows.issued[self.order] < self.rows.prefill_end[self.order]).sum",
+        "self.rows.issued[self.order] <= self.rows.prefill_end[self.order]).sum",
+    ),
+    Change("scheduler", "samples = (left == 0).astype", "samples = (left <= 1).astype"),
+    Change("scheduler", "rows.samples_left[row] -= samples", "pass"),
+    Change(
+        "scheduler",
+        "prefilling = ends <= self.rows.prefill_end[rows]",
+        "prefilling = ends < self.rows.prefill_end[rows]",
+    ),
+    Change("scheduler", "stopped | (outputs >= rows.declared[served])", "stopped | (outputs > rows.declared[served])"),
+    Change("scheduler", "tick == calendar.done + 1:", "tick >= calendar.done + 1:"),
+    Change(
+        "scheduler", "ends = calendar.steps == calendar.next_end or", "ends = calendar.steps > calendar.next_end or"
+    ),
+    Change("scheduler", "if self.in_flight or any(tokens < job.known", "if any(tokens < job.known"),
+    Change(
+        "scheduler",
+        "if self.in_flight or any(tokens < job.known for job, tokens, _ in admitted):",
+        "if self.in_flight:",
+    ),
+    Change(
+        "scheduler",
+        "        known = rows.left[entering]\n        rows.samples_left[entering] -= 1",
+        "        known = rows.left[entering]",
+    ),
+    Change("scheduler", "        calendar.fresh = 0\n        self.queue.tick()", "        self.queue.tick()"),
+    Change("scheduler", "        calendar.fresh = 0\n        self.queue.tick()", "        calendar.fresh = 0"),
+    Change("scheduler", "        self.queue.leave_clock(self.rows, ended)\n", ""),
+    Change("scheduler", "        self.queue.join_clock(rows, entering)\n", ""),
+    Change(
+        "scheduler",
+        "        else:\n            self.leave_calendar()\n            for _, gave",
+        "        else:\n            for _, gave",
+    ),
+    Change("scheduler", "        self.open_calendar()\n        if job.row", "        if job.row"),
+    Change(
+        "scheduler",
+        "if self.calendar is not None:\n            self.calendar.is_closed = False",
+        "if self.calendar is not None:\n            self.calendar.is_closed = True",
+    ),
+    Change(
+        "scheduler",
+        "running >= self.settings.seats or running == budget",
+        "running >= self.settings.seats - 1 or running == budget",
+    ),
+    Change(
+        "scheduler",
+        'self.blocks.free, side="right"))\n        if done',
+        'self.blocks.free, side="left"))\n        if done',
+    ),
+    Change("scheduler", "calendar.next_end - 1 - calendar.steps", "calendar.next_end - calendar.steps"),
+    Change("scheduler", "self.resident_tokens -= sum([job.length for job in jobs])", "pass"),
+    Change("blocks", "self.free + count][::-1].copy()", "self.free + count].copy()"),
+    Change("blocks", "(first + counts - ends).repeat(counts)", "(first + counts - ends + 1).repeat(counts)"),
+    Change("blocks", "np.arange(1, count + 1)]", "np.arange(count)]"),
+    Change(
+        "blocks",
+        "(first + ends).repeat(held) - np.arange(1, count + 1)",
+        "(first + ends - held).repeat(held) + np.arange(count) - (ends - held).repeat(held)",
+    ),
+    Change("blocks", "self._reach(int((held + counts).max()))", "self._reach(int((held + counts).max()) - 1)"),
+    Change(
+        "batch",
+        "kept = int(np.searchsorted(self.growing, count))",
+        'kept = int(np.searchsorted(self.growing, count, side="right"))',
+    ),
+    Change("batch", "if rows.left_so_far == self.left_so_far:", "if rows.left_so_far <= self.left_so_far + 1:"),
+    Change("arrays", "self.samples_left[rows] = declared - outputs", "self.samples_left[rows] = declared"),
+    Change("arrays", "self.generation[rows] += 1", "pass"),
+    Change(
+        "arrays",
+        "self.left[rows] = self.prefill_end[rows] = prompt + outputs",
+        "self.left[rows] = self.prefill_end[rows] = prompt",
+    ),
+    Change("service", "self.bound >= LARGEST", "self.bound >= 4 * LARGEST"),
+    Change("service", "            self.bound = more", "            self.bound = 0"),
+    Change("service", "self._make_room(most * len(members))", "self._make_room(most)"),
+    Change("service", "            np.subtract.at(self.since, members, self.ticks * rates)\n", "            pass\n"),
+    Change("service", "        np.add.at(self.since, members, self.ticks * rates)\n", ""),
+    Change("service", "        np.subtract.at(self.rates, members, rates)\n", ""),
+    Change(
+        "service", "self.since += self.ticks * self.rates", "self.since += (self.ticks * self.rates).astype(np.int32)"
+    ),
+    Change("service", "np.add.at(self.since, members, amounts)", "self.since[members] += amounts"),
+    Change("service", "np.add.at(self.rates, members, rates)", "self.rates[members] += rates"),
+    Change(
+        "service", "            self._make_room(self.ticks * most * len(members))\n            np", "            np"
+    ),
+    Change("service", "        self._make_room(self.ticks * most * len(members))\n        np.add", "        np.add"),
+    Change("service", "        self._make_room(self.ticks * int(self.rates.max()))\n", ""),
+    Change(
+        "members",
+        "            if rank == bound:\n                return member",
+        "            if rank is not None:\n                return member",
+    ),
+    Change("members", "listed is None or rank < listed", "listed is None or rank > listed"),
+    Change(
+        "members",
+        "            if listed.get(number) != bound:\n                heappop(heap)\n                continue\n",
+        "",
+    ),
+    Change(
+        "members",
+        "heappush(self.heap, (rank, member.number, member))",
+        "heappush(self.heap, (rank, -member.number, member))",
+    ),
+    Change(
+        "members", "self.line[0][0] + self.picks <= self.admissions", "self.line[0][0] + self.picks < self.admissions"
+    ),
+    Change("members", "if counter > self.virtual_time:", "if True:"),
+    Change("members", "if self.by_counter and self.out == 1 else", "if self.by_counter else"),
+    Change(
+        "members",
+        "counter - self.credit if member.aged else counter",
+        "counter - self.credit if member.aged > 1 else counter",
+    ),
+    Change("members", "            if job.is_live:\n", "            if True:\n"),
+    Change("sharing", "max(group.counter(member), self.lift(group, member))", "self.lift(group, member)"),
+    Change(
+        "sharing",
+        "max(counter - amount, min(counter, group.virtual_time))",
+        "max(counter - amount, group.virtual_time)",
+    ),
+    Change("sharing", "counter // self.quantum, member.place", "-(-counter // self.quantum), member.place"),
+    Change("sharing", "counter // self.quantum * self.quantum", "counter"),
+    Change("sharing", "least = group.least() or group.last_left", "least = group.least()"),
+    Change("sharing", "self.bursts[member.name] * self.prices[member.name]", "self.bursts[member.name]"),
+    Change("sharing", "0 if first is None else first.arrival", "0 if first is None else -first.arrival"),
+    Change("clients", "self.steepest * len(which) >= LARGEST", "self.steepest >= LARGEST"),
+    Change("clients", "self.steepest * running * ticks < LARGEST", "self.steepest * ticks < LARGEST"),
+    Change("clients", "self.steepest * running * ticks < LARGEST", "True"),
+    Change(
+        "clients",
+        "rows.outputs[which] > rows.charged_outputs[which]",
+        "rows.outputs[which] >= rows.charged_outputs[which]",
+    ),
+    Change("clients", "if outputs > charged:", "if outputs >= charged:"),
+    Change("clients", "outputs - 1, outputs))", "outputs, outputs + 1))"),
+    Change("clients", "if charged > job.outputs:", "if charged >= job.outputs + 2:"),
+    Change("clients", "min(end, job.prompt) - job.charged_prompt", "end - job.charged_prompt"),
+    Change("clients", "if self.is_charged and not job.is_charged:", "if self.is_charged:"),
+    Change("clients", "max(job.request.expected_output_tokens, job.outputs)", "job.request.expected_output_tokens"),
+    Change("caps", "usage.seats >= s.client_seats", "usage.seats > s.client_seats"),
+    Change(
+        "caps",
+        "usage.tokens + job.length > s.client_resident_tokens",
+        "usage.tokens + job.length >= s.client_resident_tokens",
+    ),
+    Change("caps", "self.due(job) <= s.client_committed_cost", "self.due(job) < s.client_committed_cost"),
+    Change("caps", "* 100 <= lane.maximum_percent", "* 100 < lane.maximum_percent"),
+    Change("admission", "needed > spare", "needed >= spare"),
+    Change("admission", "(watermark if room.running else 0)", "watermark"),
+    Change("admission", "room.prefilling >= s.prefilling_requests", "room.prefilling > s.prefilling_requests"),
+    Change(
+        "admission", "room.resident + job.length > s.resident_tokens", "room.resident + job.length >= s.resident_tokens"
+    ),
+    Change("admission", "known <= left and known <= self.most", "known < left and known <= self.most"),
+    Change("admission", "lambda job, tokens: job.length - 1", "lambda job, tokens: job.length"),
+    Change("queue", "(self.key(job), job.arrival, job.entry, job)", "(self.key(job), -job.arrival, job.entry, job)"),
+    Change("queue", "            if job.entry == entry:\n", "            if job.entry:\n"),
+    Change("queue", "spell.admissions_before >= self.max_overtaken", "spell.admissions_before > self.max_overtaken"),
+    Change("queue", "is spell and not (spell.is_out or spell.is_next)", "is spell and not spell.is_next"),
+    Change("queue", "self._queue_of(self.spells.pop(job)).left(job)", "self.order.left(self.spells.pop(job) and job)"),
+    Change("scheduler", "if ends or free < 0:", "if ends or free < -1:"),
+)
+TWINS = (
+    Change("budget", "given = min(max(wish, 0), left)", "given = min(max(wish, 0), left + 1)", "test_budget.py"),
+    Change("budget", "-(-missing // block_size) if", "missing // block_size + 1 if", "test_budget.py"),
+    Change("victims", "sum(needs[:stay])) < 0:", "sum(needs[:stay])) <= 0 and stay:", "test_victims.py"),
+    Change(
+        "victims",
+        "for index in range(stay) if needs[index]",
+        "for index in range(len(needs)) if needs[index]",
+        "test_victims.py",
+    ),
+    Change(
+        "room",
+        "tokens < prompt):\n            return entering._replace(why=NO_TOKENS)",
+        "tokens <= prompt):\n            return entering._replace(why=NO_TOKENS)",
+        "test_admit_fcfs.py",
+    ),
+    Change("room", "> entering.blocks_left - kept:", ">= entering.blocks_left - kept:", "test_admit_fcfs.py"),
+    Change(
+        "room",
+        "if running + len(entering.tokens) >= seats:",
+        "if running + len(entering.tokens) > seats:",
+        "test_admit_fcfs.py",
+    ),
+    Change("allocate", "for table in reversed(tables[stay:]):", "for table in tables[stay:]:", "test_allocate.py"),
+    Change("allocate", "free.append(table.pop())", "free.append(table.pop(0))", "test_allocate.py"),
+    Change(
+        "vtc_round",
+        "key=lambda number: counters[number])",
+        "key=lambda number: (counters[number], -number))",
+        "test_vtc_round.py",
+    ),
+    Change("settle", "job.outputs >= job.declared:", "job.outputs > job.declared:", "test_scheduler.py"),
+    Change("settle", "if job.epoch != entry.epoch:", "if job.epoch < entry.epoch:", "test_scheduler.py"),
+    Change("settle", "reversed(state.tables.pop(place))", "state.tables.pop(place)", "test_scheduler.py"),
+    Change(
+        "settle",
+        "(2 * job.outputs - 1) * job.square_cost",
+        "(2 * job.outputs + 1) * job.square_cost",
+        "test_scheduler.py",
+    ),
+    Change("lift", "max(state.virtual_time, min(waiting))", "min(waiting)", "test_scheduler.py"),
+    Change("lift", "max(state.counters[group], lifted)", "lifted", "test_scheduler.py"),
+    Change("issue", "victims = state.running[stay:][::-1]", "victims = state.running[stay:]", "test_scheduler.py"),
+    Change("issue", "job.known -= job.in_flight", "pass", "test_scheduler.py"),
+    Change(
+        "look",
+        "0 if job.outputs + job.in_flight >= job.declared",
+        "0 if job.outputs + job.in_flight > job.declared",
+        "test_scheduler.py",
+    ),
+    Change("look", "return job.length - 1", "return job.length", "test_scheduler.py"),
+    Change(
+        "line",
+        "key=lambda place: state.jobs[place].order)",
+        "key=lambda place: state.jobs[place].order[:2])",
+        "test_scheduler.py",
+    ),
+)
+
+
+def survivors(changes: Sequence[Change], python: str) -> Iterator[tuple[Change, bool]]:
+    """Each change, and whether no test noticed it."""
+    with TemporaryDirectory() as folder:
+        tree = Path(folder)
+        for part in PARTS:
+            shutil.copytree(
+                ROOT / part, tree / part, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "reports")
+            )
+        shutil.copy(ROOT / "pyproject.toml", tree)
+        for change in changes:
+            file = tree / change.file
+            text = file.read_text(encoding="utf-8")
+            file.write_text(text.replace(change.old, change.new), encoding="utf-8")
+            yield change, run(tree, change.tests, python) != NOTICED
+            file.write_text(text, encoding="utf-8")
+
+
+def run(tree: Path, tests: Sequence[str], python: str) -> int:
+    command = [python, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
+    paths = os.pathsep.join(map(str, (tree / "src", tree)))
+    return subprocess.run(
+        command, cwd=tree, env=os.environ | {"PYTHONPATH": paths}, stdout=subprocess.DEVNULL, check=False
+    ).returncode
+
+
+@click.command()
+@click.option("--only", multiple=True, help="A module.")
+@click.option("--kernels", metavar="PYTHON", help="Plain twins, too, in an interpreter that has torch and triton.")
+def main(only: tuple[str, ...], kernels: str | None) -> None:
+    missed = 0
+    for changes, python in ((OPTIMIZED, sys.executable), (TWINS, kernels)):
+        chosen = [change for change in changes if not only or change.module in only]
+        if python is None:
+            click.echo(f"{len(chosen)} changes of plain twins were not made: --kernels names no interpreter")
+            continue
+        for change, survived in survivors(chosen, python):
+            missed += survived
+            click.echo(f"{'SURVIVED' if survived else 'noticed '} {change}")
+    click.echo(f"{missed} survived")
+    sys.exit(missed > 0)
+
+
+if __name__ == "__main__":
+    main()
