@@ -58,11 +58,11 @@ def _asked(cases: list[Plain], question: str) -> str:
 
 
 def _judged(cases: list[Plain], rule: str) -> str:
-    """Of a SHOULD the reference is a twin of its own, by settings with which it is known to break it."""
+    """A SHOULD the reference breaks itself, with settings that ask for it: it is its own twin."""
     where = [case for case in _clean(cases) if rule in case["exercised"] and rule not in case["broken"]]
     times = sum(case["exercised"][rule] for case in where)
     broken = [case for case in cases if rule in case["broken"]]
-    twins = [case["name"] for case in broken if case["subject"] != "reference"] or [case["name"] for case in broken]
+    twins = [case["name"] for case in _clean(broken) or broken]
     return _in_words(where, f", each transition judged, the rule exercised {times:,} times", twins)
 
 

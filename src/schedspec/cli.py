@@ -578,7 +578,7 @@ def exhaust(ctx: click.Context, /, names: tuple[str, ...], **options: Any) -> No
             manner = Manner(DEFAULT_TIMEOUT_S, options["calls"]) if options["subject"] else TRUSTED
             found = run_cases(cases, factories, options["jobs"] or os.cpu_count() or 1, done, manner)
         if all(one.refused for one in found):
-            raise ValueError(f"nothing was looked at, since {options['subject']} refuses every case: {found[0].refused}")
+            raise ValueError(f"{options['subject']} refuses every case, so nothing was looked at: {found[0].refused}")
         if options["write"]:
             there = {case.case.name: case.case.plain for case in found}
             exhausted.write(there.get(case["name"], case) for case in exhausted.read())
@@ -588,7 +588,10 @@ def exhaust(ctx: click.Context, /, names: tuple[str, ...], **options: Any) -> No
             pairs = zip(cases, found, strict=True)
             wrong = [] if options["write"] else [line for case, one in pairs for line in differences(case, one.case)]
         if options["as_json"]:
-            document = {"cases": [{**f.case.plain, "why": dict(f.why), "stories": dict(f.stories), "refused": f.refused} for f in found]}
+            plain = [
+                {**f.case.plain, "why": dict(f.why), "stories": dict(f.stories), "refused": f.refused} for f in found
+            ]
+            document = {"cases": plain}
             click.echo(json.dumps(document | {"wrong": wrong}))
         else:
             terminal.print_cases(found, stories=bool(names or options["subject"]))

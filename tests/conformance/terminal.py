@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .matrix import Outcome
     from .page import Case
     from .recorded import Judged
-    from .small_scope.cases import Case, Found
+    from .small_scope.cases import Found
     from .stored import Again
     from .validate import Check as AdapterCheck
 
@@ -107,13 +107,14 @@ def print_cases(found: "Sequence[Found]", *, stories: bool) -> None:
             _line(f"[bold]{escape(one.case.name)}[/] ({escape(one.case.says)}): {question} is refuted")
             for line in lines:
                 _line("  " + escape(line))
-    _print_judged([one.case for one in found])
+    _print_judged(found)
     states, transitions = (sum(getattr(one.case, count) for one in found) for count in ("states", "transitions"))
     _line(f"{len(found)} cases: {states:,} states, {transitions:,} transitions")
 
 
-def _print_judged(cases: "Sequence[Case]") -> None:
+def _print_judged(found: "Sequence[Found]") -> None:
     """Rules that were judged on every transition: how often each was exercised, and which cases break it."""
+    cases = [one.case for one in found]
     judged = {rule for case in cases for rule in (*case.exercised, *case.broken)}
     if judged:
         _line(f"[bold]{'rule':9}{'exercised':>10}  in cases  broken in[/]")

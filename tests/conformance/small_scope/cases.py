@@ -14,10 +14,11 @@ from schedspec.spec.vocabulary import SubjectFactory, Unsupported
 from ..subjects.guard import guarded
 from .breaks import is_must
 from .questions import RULES, asked
-from .runs import look_at_runs
+from .runs import Plain, look_at_runs
 from .scope import Kind, Scope
 from .search import CannotSay, Result, search
 from .story import story, story_of_break
+from .world import World
 
 
 @frozen(kw_only=True)
@@ -111,7 +112,7 @@ def run_case(case: Case, factory: SubjectFactory, manner: Manner = TRUSTED) -> F
         for question, answer in answers
         if answer.counterexample is not None
     }
-    stories |= {rule: story_of_break(factory, scope, rule, way) for rule, way in result.breaks.items()}
+    stories |= {rule: story_of_break(World.new(factory, scope), rule, way) for rule, way in result.breaks.items()}
     why = {str(question): answer.why for question, answer in answers if answer.why}
     return Found(_as_found(case, result), stories, why)
 
@@ -119,16 +120,12 @@ def run_case(case: Case, factory: SubjectFactory, manner: Manner = TRUSTED) -> F
 def _in_all_runs(case: Case, factory: SubjectFactory, calls: int, because: str) -> Found:
     began = perf_counter()
     runs = look_at_runs(factory, case.scope, calls)
-    stories = {rule: story_of_break(factory, case.scope, rule, way) for rule, way in runs.broken.items()}
+    stories = {rule: story_of_break(Plain.new(factory, case.scope), rule, way) for rule, way in runs.broken.items()}
     why = f"{because}; all {runs.runs:,} runs of {runs.calls} calls were looked at"
-    found = evolve(
-        _without_outcome(case),
-        **dict.fromkeys(asked(case.scope), "unknown"),
-        exercised=runs.exercised,
-        broken=tuple(sorted(runs.broken)),
-        seconds=round(perf_counter() - began, 1),
-    )
-    return Found(found, stories, {"whether somebody never ends": why})
+    outcome: dict[str, Any] = dict.fromkeys(asked(case.scope), "unknown")
+    outcome |= {"exercised": runs.exercised, "broken": tuple(sorted(runs.broken))}
+    outcome |= {"seconds": round(perf_counter() - began, 1)}
+    return Found(evolve(_without_outcome(case), **outcome), stories, {"whether somebody never ends": why})
 
 
 def _without_outcome(case: Case) -> Case:

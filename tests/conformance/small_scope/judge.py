@@ -79,7 +79,8 @@ class Judge:
 
 
 def memory(m: Monitor, live: Sequence[str]) -> Hashable:
-    """What the rules of BY_TRANSITION may read of the past, up to names; requests are called by their place in `live`."""
+    """What the rules of BY_TRANSITION may read of the past, up to names: requests are called by their place in `live`.
+    If anything is missing the walk notices that calls do not lead where they led before."""
     numbers = {id: number for number, id in enumerate(live)}
     waiting = [id for id in live if m.tracks[id].waits]
     return (
@@ -128,4 +129,6 @@ def _flight(flight: InFlight, numbers: Mapping[str, int]) -> Hashable:
 def _index(m: Monitor) -> Hashable:
     """The prefixes that the index names, whether each stands in its block, and whether anybody holds it."""
     blocks = ((block, m.world.BlockId[block]) for block in m.world.indexed)
-    return tuple(sorted((r.content, bool(m.shadow and m.shadow.holds(b, r.content)), bool(r.holders)) for b, r in blocks))
+    return tuple(
+        sorted((r.content, bool(m.shadow and m.shadow.holds(b, r.content)), bool(r.holders)) for b, r in blocks)
+    )

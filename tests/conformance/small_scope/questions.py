@@ -83,4 +83,3 @@ def _most_steps(graph: Graph, state: int) -> int:
     scope = graph.scope
     ahead = scope.settings.overlap_depth - 1
     return 1 + sum(scope.kinds[kind].positions + ahead for kind in graph.there[state])
-

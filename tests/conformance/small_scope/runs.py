@@ -18,7 +18,7 @@ from .world import World
 
 @frozen
 class Runs:
-    """`runs` of `calls` calls each; `broken`: rule -> a shortest run that breaks it, and after a MUST nobody went on."""
+    """`runs` of `calls` calls each; `broken`: rule -> a shortest run that breaks it; nobody went on after a MUST."""
 
     calls: int
     runs: int

@@ -14,7 +14,7 @@ from .graph import NO_LIMITS, Graph, Limits, Show, explore, unseen
 from .lassos import Counterexample
 from .questions import ASKED, Question, asked
 from .scope import Scope
-from .walk import UNSAID, Walked, walk
+from .walk import UNSAID, UNTOLD_STATE, Walked, walk
 from .world import World, canonical_of
 
 Verdict = Literal["exhausted", "refuted", "unknown"]
@@ -25,6 +25,7 @@ ROUNDS = 50
 
 RETRACED_CALLS = 2_000
 RETRACED_RUN = 60
+
 
 class CannotSay(ValueError):
     """There is nothing to tell states apart by."""
@@ -65,7 +66,7 @@ def search(
     *,
     judged: bool = False,
 ) -> Result:
-    """All questions, asked of all states; `judged`: the rules of BY_TRANSITION of all transitions.  Raises CannotSay for a
+    """All questions, asked of all states; `judged`: and all transitions judged by the rules.  Raises CannotSay for a
     subject that cannot say what of its state matters."""
     if canonical_of(factory(scope.settings, scope.seed)) is None:
         raise CannotSay("there is no method `canonical(requests, clients)` to say what of the subject's state matters")
@@ -74,7 +75,7 @@ def search(
     walked = walk(factory, graph) if judged else None
     doubt = graph.cut_off or (walked.doubt if walked else retraced(factory, graph))
     answers = {question: _answer(factory, graph, question, doubt) for question in asked(scope)}
-    breaks = shortest_breaks(factory, graph, walked.broken) if walked and walked.broken else {}
+    breaks = {**walked.broken, **shortest_breaks(factory, graph, walked.broken)} if walked and walked.broken else {}
     return Result(scope, graph.states, graph.transitions, perf_counter() - began, answers, doubt, walked, breaks)
 
 
@@ -101,7 +102,7 @@ def goes_round(factory: SubjectFactory, scope: Scope, found: Counterexample) -> 
         for event in found.loop:
             number = world.do(event)[number]
         if world.key() != key or number != found.number or stuck.outputs != outputs:
-            raise DoesNotRepeat("a loop does not come back to where it began: `canonical` does not tell all that matters")
+            raise DoesNotRepeat(f"a loop does not come back to where it began: {UNTOLD_STATE}")
 
 
 def retraced(factory: SubjectFactory, graph: Graph) -> str:

@@ -36,9 +36,9 @@ def story(factory: SubjectFactory, scope: Scope, question: Question, found: Coun
     return [f"Let {let(scope.settings, [], Teller())}", *stem, *head, *loop, ends.format(who=who)]
 
 
-def story_of_break(factory: SubjectFactory, scope: Scope, rule: str, way: Way) -> list[str]:
+def story_of_break(fresh: World, rule: str, way: Way) -> list[str]:
     """Lines of text: a run, and what its last call breaks of the rule."""
-    judge = Judge(World.new(factory, scope), explain=True)
+    judge, scope = Judge(fresh, explain=True), fresh.scope
     for event in way:
         _, broken = judge.do(event)
     rows = _rows(step_table(judge.heard, None, caching=scope.settings.prefix_caching))

@@ -6,30 +6,31 @@ remembers something else is another place, whose transitions are taken as well.
 """
 
 from collections import Counter, deque
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 
 from attrs import Factory, define, frozen
 
-from schedspec.spec.catalogue import registry
 from schedspec.spec.vocabulary import SubjectFactory
 
+from .breaks import Way, is_must
 from .graph import Edge, Graph
 from .judge import Judge
 from .world import World
 
-UNSAID = "equal states do not go on alike: `canonical` does not tell all that matters"
+UNTOLD_STATE = "`canonical` does not tell all that matters"
+UNSAID = f"equal states do not go on alike: {UNTOLD_STATE}"
 UNTOLD = "the monitor remembers more than `memory` tells"
 
 
 @frozen
 class Walked:
-    """`exercised`: rule -> how often its precondition held; `broken` are rules, and after a MUST nobody went on.
-    `doubt`: why the graph may not be trusted."""
+    """`exercised`: rule -> how often its precondition held; `broken`: rule -> a short run that breaks it, and after a
+    MUST nobody went on.  `doubt`: why the graph may not be trusted."""
 
     places: int
     calls: int
     exercised: Mapping[str, int]
-    broken: frozenset[str]
+    broken: Mapping[str, Way]
     doubt: str = ""
 
 
@@ -45,12 +46,12 @@ class Walk:
     taken: list[list[tuple[Edge, int]]] = Factory(list)
     calls: int = 0
     exercised: Counter[str] = Factory(Counter)
-    broken: set[str] = Factory(set)
+    broken: dict[str, Way] = Factory(dict)
     doubt: str = ""
 
     @property
     def is_over(self) -> bool:
-        return bool(self.doubt) or any(registry.rules[rule].level == "MUST" for rule in self.broken)
+        return bool(self.doubt) or any(map(is_must, self.broken))
 
     def run(self) -> bool:
         """From the first state on, as long as a transition is ahead that nobody took: the nearest is next.  Whether
@@ -74,7 +75,9 @@ class Walk:
             return place
         self.calls += 1
         moves, broken = judge.do(edge.event)
-        self.broken.update(violation.rule for violation in broken)
+        if new := {violation.rule for violation in broken} - self.broken.keys():
+            way = [*self._way_to(place), edge.event]
+            self.broken |= dict.fromkeys(new, way)
         self._doubt_unless(moves == edge.moves and judge.world.key() == self.graph.keys[edge.target], UNSAID)
         return self._place(edge.target, judge)
 
@@ -92,11 +95,20 @@ class Walk:
 
     def _to_the_nearest(self, start: int) -> list[tuple[Edge, int]] | None:
         """A shortest way to a place that has such a transition: those on the way, each with the place after it."""
+        return self._shortest(start, lambda place: bool(self.left[place]))
+
+    def _way_to(self, end: int) -> Way:
+        way = self._shortest(0, lambda place: place == end)
+        assert way is not None, "every place was come to from the first"
+        return [edge.event for edge, _ in way]
+
+    def _shortest(self, start: int, is_end: Callable[[int], bool]) -> list[tuple[Edge, int]] | None:
+        """Through transitions that were taken."""
         came_by: dict[int, tuple[int, Edge] | None] = {start: None}
         queue = deque([start])
         while queue:
             place = queue.popleft()
-            if self.left[place]:
+            if is_end(place):
                 return _way(came_by, place)
             for edge, target in self.taken[place]:
                 if target not in came_by:
@@ -110,7 +122,7 @@ def walk(factory: SubjectFactory, graph: Graph) -> Walked:
     there = Walk(factory, graph)
     while not there.is_over and there.run():
         pass
-    return Walked(len(there.places), there.calls, dict(there.exercised), frozenset(there.broken), there.doubt)
+    return Walked(len(there.places), there.calls, dict(there.exercised), there.broken, there.doubt)
 
 
 def _way(came_by: Mapping[int, tuple[int, Edge] | None], place: int) -> list[tuple[Edge, int]]:
