@@ -71,9 +71,13 @@ def _in_words(where: list[Plain], how: str, twins: list[str]) -> str:
     requests, clients = (max(case[count] for case in where) for count in ("requests", "clients"))
     blocks = max(case["settings"]["blocks"] for case in where)
     return (
-        f"every run of the reference in {len(where)} scopes of at most {requests} requests at a time, {clients} clients"
+        f"every run of the reference in {_many(len(where), 'scope')} of at most {requests} requests at a time, {_many(clients, 'client')}"
         f" and {blocks} blocks ({states:,} states, {transitions:,} transitions{how}); refuted: {', '.join(twins)}"
     )
+
+
+def _many(number: int, thing: str) -> str:
+    return f"{number} {thing}" + "s" * (number != 1)
 
 
 def _toml(value: object) -> str:

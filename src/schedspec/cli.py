@@ -558,7 +558,7 @@ def rerun(subject: str) -> None:
 )
 @click.option("--jobs", type=click.IntRange(min=1), help="Cases at a time.  Default: one per core.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--write", is_flag=True, help="Write what is found to proofs/exhausted.toml.")
+@click.option("--write", is_flag=True, help="Write what is found to exhausted.toml and README.md of proofs.")
 @click.pass_context
 def exhaust(ctx: click.Context, /, names: tuple[str, ...], **options: Any) -> None:
     """Look at every run in small scopes, up to symmetry, for somebody who gets nowhere and for a rule that is broken.
@@ -568,7 +568,7 @@ def exhaust(ctx: click.Context, /, names: tuple[str, ...], **options: Any) -> No
     """
     with _one_sentence(ctx):
         from .conformance.small_scope.cases import TRUSTED, Manner, differences, faults, run_cases
-        from .proofs import exhausted
+        from .proofs import exhausted, manifest, page
 
         if options["write"] and options["subject"]:
             raise ValueError("--write is about the cases as they are: leave --subject out")
@@ -582,6 +582,7 @@ def exhaust(ctx: click.Context, /, names: tuple[str, ...], **options: Any) -> No
         if options["write"]:
             there = {case.case.name: case.case.plain for case in found}
             exhausted.write(there.get(case["name"], case) for case in exhausted.read())
+            page.rewrite(manifest.read())
         if options["subject"]:
             wrong = [line for one in found for line in faults(one)]
         else:
