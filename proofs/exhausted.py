@@ -70,10 +70,9 @@ def _in_words(where: list[Plain], how: str, twins: list[str]) -> str:
     states, transitions = (sum(case[count] for case in where) for count in ("states", "transitions"))
     requests, clients = (max(case[count] for case in where) for count in ("requests", "clients"))
     blocks = max(case["settings"]["blocks"] for case in where)
-    return (
-        f"every run of the reference in {_many(len(where), 'scope')} of at most {requests} requests at a time, {_many(clients, 'client')}"
-        f" and {blocks} blocks ({states:,} states, {transitions:,} transitions{how}); refuted: {', '.join(twins)}"
-    )
+    who = f"at most {requests} requests at a time, {_many(clients, 'client')} and {blocks} blocks"
+    size = f"{states:,} states, {transitions:,} transitions{how}"
+    return f"every run of the reference in {_many(len(where), 'scope')} of {who} ({size}); refuted: {', '.join(twins)}"
 
 
 def _many(number: int, thing: str) -> str:
