@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], None]
 NOT_RUN = "not run"
-README = Path(__file__).with_name("README.md")
 
 
 @frozen(kw_only=True)
@@ -82,7 +80,7 @@ def prove(rule: str | None, second: bool, mutate: bool | None, in_coq: bool, as_
         from . import page
 
         manifest.write(found.manifest)
-        README.write_text(page.updated(README.read_text(encoding="utf-8"), found.manifest), encoding="utf-8")
+        page.rewrite(found.manifest)
     wrong = manifest.differences(_expected(wanted), found.manifest) + manifest.faults(found.manifest)
     if as_json:
         click.echo(json.dumps(_document(wanted, found, wrong), indent=1, ensure_ascii=False))

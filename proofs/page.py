@@ -1,13 +1,20 @@
 """The part of README.md that says of each rule how it is known: written from the manifest."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from schedspec.spec.catalogue import registry
 
 from .exhausted import exhausted_rules
 from .manifest import Manifest, Proof
 
+README = Path(__file__).with_name("README.md")
 BEGIN, END = "<!-- rules: written by `python -m schedspec.proofs --write` -->", "<!-- end of rules -->"
+
+
+def rewrite(found: Manifest) -> None:
+    """README.md, with what is known now."""
+    README.write_text(updated(README.read_text(encoding="utf-8"), found), encoding="utf-8")
 
 
 def updated(readme: str, found: Manifest) -> str:

@@ -14,12 +14,10 @@ def cards(
     proved: Mapping[str, str],
     related: Mapping[str, str],
     exhausted: Mapping[str, str] = NONE,
-    parts: Mapping[str, str] = NONE,
 ) -> list[dict[str, Any]]:
     """All cards in catalogue order; `proved` says of a rule which proof there is (the proofs' manifest), `related`
-    which theorems are about it, but no proof of it; `exhausted` in which bounds every run was looked at, and `parts`
-    the same of rules of which only a part was asked."""
-    return [card(rule, proved, related, exhausted, parts) for rule in registry.sorted_rules()]
+    which theorems are about it, but no proof of it; `exhausted` in which bounds every run was looked at."""
+    return [card(rule, proved, related, exhausted) for rule in registry.sorted_rules()]
 
 
 def card(
@@ -27,7 +25,6 @@ def card(
     proved: Mapping[str, str],
     related: Mapping[str, str],
     exhausted: Mapping[str, str],
-    parts: Mapping[str, str],
 ) -> dict[str, Any]:
     evidence = "proved" if rule.id in proved else "exhausted in a bound" if rule.id in exhausted else "tested"
     return {
@@ -56,6 +53,6 @@ def card(
         "checked_by": list(rule.checked_by),
         "proved_by": proved.get(rule.id),
         "theorems": related.get(rule.id),
-        "exhausted": exhausted.get(rule.id) or parts.get(rule.id),
+        "exhausted": exhausted.get(rule.id),
         "implies": [{"also": edge.also, "why": edge.why} for edge in registry.edges if edge.rule == rule.id],
     }

@@ -134,9 +134,10 @@ class Settings:
     fit at every moment to come.  `chunk_tokens`: most
     tokens of one request in a step while others could use the rest of the budget; 0 is no such limit.
 
-    `max_overtaken`: under a policy of one queue, whoever saw so many admissions goes next.  `aging_picks`: a client or
-    lane whose oldest request saw so many admissions is preferred by `aging_credit`.  `quantum`: what a round gives a
-    client (drr, dlpm) or the first level a request (mlfq).  `preempt_lower_class`: a waiting request that does not fit
+    `max_overtaken`: under a policy of one queue, whoever saw so many admissions in one spell of waiting goes next.
+    `aging_picks`: a client or lane whose oldest request saw so many admissions is preferred by `aging_credit`.
+    `quantum`: what a round gives a client (drr, dlpm) or the first level a request (mlfq).
+    `preempt_lower_class`: a waiting request that does not fit
     may take the place of running ones of a lower class.
 
     Service is `request_weight` + `input_weight` · prompt + `output_weight` · outputs + `product_weight` · prompt ·

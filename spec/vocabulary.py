@@ -179,7 +179,7 @@ CLAIMS: Mapping[str, str] = {
     "aging": "requests are admitted in order of priority, each class of it worth 8 arrivals",
     "mlfq": "requests are admitted in order of level; a level ends after twice the service of the one before",
     "lpm": "who has the longest cached prefix is next, of the first 128 that wait",
-    "bounded_overtaking": "a waiting request is overtaken at most max_overtaken times",
+    "bounded_overtaking": "a waiting request is overtaken at most max_overtaken times in one spell of waiting",
     "vtc": "the client with the least counter is next; a charge or a lift is all that changes a counter",
     "lcf": "the client with the least service so far is next, however long it was away",
     "round_robin": "clients are next in turn, one request each",

@@ -1,9 +1,9 @@
-"""Schedulers in which somebody gets nowhere, though each of their steps looks reasonable.  No single step breaks a
-rule; exhaustive search finds the cycle."""
+"""Schedulers in which somebody gets nowhere, or late, though each of their steps looks reasonable: must-fail twins of
+the reference for exhaustive search."""
 
 from ..job import Job
 from ..scheduler import Scheduler
-from ..state import Decision
+from ..state import Admission, Decision
 
 
 class HoldsAndWaits(Scheduler):
@@ -30,3 +30,13 @@ class PrefillFirst(Scheduler):
             if growth or admissions:
                 return Decision([], None, growth, budget, admissions)
         return super().decide()
+
+
+class AdmitsEverySecondTime(Scheduler):
+    """While something runs, every second round of admissions is left out, and nothing declares that."""
+
+    rests = False
+
+    def admit(self, budget: int, blocks: int) -> list[Admission]:
+        self.rests = bool(self.state.running) and not self.rests
+        return [] if self.rests else super().admit(budget, blocks)

@@ -335,7 +335,8 @@ def _held_by_alone(m: "Monitor", requests: set[str]) -> int:
 @monitor("LIVE-3", claims=("bounded_overtaking",), bugs=("B15",))
 class OvertakenSoOften(TraceRule):
     """A waiting request is overtaken at most max_overtaken times in one spell of waiting, by requests that began to
-    wait later. One that is blocked on an adapter, and a preempted one whose results are still under way, may be passed.
+    wait later; a preempted one begins another spell. One that is blocked on an adapter, and a preempted one whose
+    results are still under way, may be passed.
 
     Why: ordered by cached prefix alone, cold requests never run while warm ones keep coming
     (https://github.com/sgl-project/sglang/pull/33210).

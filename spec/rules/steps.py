@@ -196,8 +196,15 @@ class SomebodyAdvances(TraceRule):
 
     def on_complete(self, m: "Monitor", deltas: "Sequence[Delta]") -> None:
         if any(delta[0] == "delivered" and delta[1] for delta in deltas):
-            self.barren_steps = 0
-            self.look_again_at = 16
+            self._begin_again()
+
+    def on_ended(self, m: "Monitor", track: "Track") -> None:
+        """Steps that were spent on a request that is cancelled are lost, and nobody but its client is to blame."""
+        self._begin_again()
+
+    def _begin_again(self) -> None:
+        self.barren_steps = 0
+        self.look_again_at = 16
 
     def _look(self, m: "Monitor") -> None:
         """Steps without a token are spent on prefill: at most every known position once, and one step each."""

@@ -603,33 +603,50 @@ def rerun(subject: str) -> None:
     "--subject", help="This one in place of the reference, in the cases that are exhausted for the reference."
 )
 @click.option("--deep", is_flag=True, help="Those that take minutes, too.")
+@click.option(
+    "--calls",
+    default=5,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Of a subject without `canonical`: all runs of so many calls.",
+)
 @click.option("--jobs", type=click.IntRange(min=1), help="Cases at a time.  Default: one per core.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--write", is_flag=True, help="Write what is found to proofs/exhausted.toml.")
+@click.option("--write", is_flag=True, help="Write what is found to exhausted.toml and README.md of proofs.")
 @click.pass_context
 def exhaust(ctx: click.Context, /, names: tuple[str, ...], **options: Any) -> None:
-    """Look at every run in small scopes, up to symmetry, for somebody who gets nowhere.
+    """Look at every run in small scopes, up to symmetry, for somebody who gets nowhere and for a rule that is broken.
 
     Without CASE all cases of proofs/exhausted.toml, and a table; with some of them also the story of each
-    counterexample.  Exit status 1: something is not as expected there.
+    counterexample.  Exit status 1: something is not as expected there, or another subject breaks a MUST.
     """
     with _one_sentence(ctx):
-        from .conformance.small_scope.cases import differences, run_cases
-        from .proofs import exhausted
+        from .conformance.small_scope.cases import TRUSTED, Manner, differences, faults, run_cases
+        from .proofs import exhausted, manifest, page
 
         if options["write"] and options["subject"]:
             raise ValueError("--write is about the cases as they are: leave --subject out")
         cases = _cases(names, options["subject"], deep=options["deep"])
         factories = {subject: _subject(subject, DEFAULT_TIMEOUT_S) for subject in {case.subject for case in cases}}
         with terminal.counted_progress("cases", len(cases)) as done:
-            found = run_cases(cases, factories, options["jobs"] or os.cpu_count() or 1, done)
+            manner = Manner(DEFAULT_TIMEOUT_S, options["calls"]) if options["subject"] else TRUSTED
+            found = run_cases(cases, factories, options["jobs"] or os.cpu_count() or 1, done, manner)
+        if all(one.refused for one in found):
+            raise ValueError(f"{options['subject']} refuses every case, so nothing was looked at: {found[0].refused}")
         if options["write"]:
             there = {case.case.name: case.case.plain for case in found}
             exhausted.write(there.get(case["name"], case) for case in exhausted.read())
-        pairs = zip(cases, found, strict=True)
-        wrong = [] if options["write"] else [line for pair in pairs for line in differences(pair[0], pair[1].case)]
+            page.rewrite(manifest.read())
+        if options["subject"]:
+            wrong = [line for one in found for line in faults(one)]
+        else:
+            pairs = zip(cases, found, strict=True)
+            wrong = [] if options["write"] else [line for case, one in pairs for line in differences(case, one.case)]
         if options["as_json"]:
-            document = {"cases": [{**f.case.plain, "why": dict(f.why), "stories": dict(f.stories)} for f in found]}
+            plain = [
+                {**f.case.plain, "why": dict(f.why), "stories": dict(f.stories), "refused": f.refused} for f in found
+            ]
+            document = {"cases": plain}
             click.echo(json.dumps(document | {"wrong": wrong}))
         else:
             terminal.print_cases(found, stories=bool(names or options["subject"]))
@@ -639,7 +656,7 @@ def exhaust(ctx: click.Context, /, names: tuple[str, ...], **options: Any) -> No
 
 
 def _cases(names: Iterable[str], subject: str | None, *, deep: bool) -> list[Any]:
-    """Those that were named, or all; another subject is expected to answer as the reference does."""
+    """Those that were named, or all; another subject is asked what the reference answers well."""
     from .conformance.small_scope.cases import Case
     from .proofs import exhausted
 
@@ -651,7 +668,7 @@ def _cases(names: Iterable[str], subject: str | None, *, deep: bool) -> list[Any
     if subject is None:
         return chosen
     clean = [case for case in chosen if "refuted" not in (case.work, case.progress, case.starvation)]
-    return [evolve(case, subject=subject) for case in clean if case.subject == "reference"]
+    return [evolve(case, subject=subject, judged=True) for case in clean if case.subject == "reference"]
 
 
 # --- rules, explain ----------------------------------------------------------------------------------------
@@ -731,11 +748,11 @@ def _workload(options: Mapping[str, Any], *, as_json: bool) -> Any:
 
 
 def _cards() -> list[dict[str, Any]]:
-    from .proofs.exhausted import exhausted_parts, exhausted_rules
+    from .proofs.exhausted import exhausted_rules
     from .proofs.manifest import proved_rules, related_theorems
     from .spec.cards import cards
 
-    return cards(proved_rules(), related_theorems(), exhausted_rules(), exhausted_parts())
+    return cards(proved_rules(), related_theorems(), exhausted_rules())
 
 
 def _known_rules(ids: Any) -> frozenset[str]:

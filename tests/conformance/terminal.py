@@ -98,6 +98,8 @@ def print_cases(found: "Sequence[Found]", *, stories: bool) -> None:
         sizes = f"{case.states:>8,}{case.transitions:>13,}{case.seconds:>9.1f}"
         _line(f"{escape(case.name):{width}}  {verdicts}{sizes}")
     for one in found:
+        if one.refused:
+            _line(f"{escape(one.case.name)}: not looked at, since {escape(one.refused)}")
         for question, why in one.why.items():
             _line(f"{escape(one.case.name)}: {question} is unknown: {escape(why)}")
         for question, lines in one.stories.items() if stories else ():
@@ -105,8 +107,22 @@ def print_cases(found: "Sequence[Found]", *, stories: bool) -> None:
             _line(f"[bold]{escape(one.case.name)}[/] ({escape(one.case.says)}): {question} is refuted")
             for line in lines:
                 _line("  " + escape(line))
+    _print_judged(found)
     states, transitions = (sum(getattr(one.case, count) for one in found) for count in ("states", "transitions"))
     _line(f"{len(found)} cases: {states:,} states, {transitions:,} transitions")
+
+
+def _print_judged(found: "Sequence[Found]") -> None:
+    """Rules that were judged on every transition: how often each was exercised, and which cases break it."""
+    cases = [one.case for one in found]
+    judged = {rule for case in cases for rule in (*case.exercised, *case.broken)}
+    if judged:
+        _line(f"[bold]{'rule':9}{'exercised':>10}  in cases  broken in[/]")
+    for rule in sorted(judged, key=lambda rule: registry.rules[rule].order):
+        kept = [case for case in cases if rule in case.exercised and rule not in case.broken]
+        broken = [case.name for case in cases if rule in case.broken]
+        times = sum(case.exercised[rule] for case in kept)
+        _line(f"{rule:9}{times:>10,}{len(kept):>10}  {escape('; '.join(broken)) or '–'}")
 
 
 MOST_CLIENTS = 8

@@ -61,7 +61,7 @@ def test_every_obligation_is_proved(theory: Theory) -> None:
 
 
 def test_the_page_is_what_was_found() -> None:
-    readme = command.README.read_text(encoding="utf-8")
+    readme = page.README.read_text(encoding="utf-8")
     assert page.updated(readme, MANIFEST) == readme
 
 

@@ -9,15 +9,19 @@ from typing import Any
 
 import pytest
 from attrs import evolve
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 from schedspec import optimized
-from schedspec.conformance.small_scope.cases import Case, differences, run_case
+from schedspec.cli import cli
+from schedspec.conformance.small_scope.cases import Case, Manner, differences, faults, run_case
 from schedspec.conformance.small_scope.copies import CannotCopy, Copies
 from schedspec.conformance.small_scope.graph import NO_LIMITS, Edge, Graph, Limits, explore
+from schedspec.conformance.small_scope.judge import BY_TRANSITION, Judge
 from schedspec.conformance.small_scope.lassos import Counterexample, find_lasso
 from schedspec.conformance.small_scope.questions import asked
+from schedspec.conformance.small_scope.runs import look_at_runs
 from schedspec.conformance.small_scope.scope import Event, Kind, Scope
 from schedspec.conformance.small_scope.search import CannotSay, DoesNotRepeat, goes_round, search
 from schedspec.conformance.small_scope.world import World
@@ -26,6 +30,7 @@ from schedspec.reference import make
 from schedspec.reference.canonical import gaps, ranks
 from schedspec.reference.decide import Room
 from schedspec.reference.faults import FAULTS
+from schedspec.reference.faults.memory import SkipsAToken
 from schedspec.reference.faults.progress import HoldsAndWaits, PrefillFirst
 from schedspec.reference.job import RUNNING, Job
 from schedspec.reference.scheduler import Scheduler
@@ -33,7 +38,7 @@ from schedspec.reference.selection import SharedQueue, WaitingQueue
 from schedspec.reference.state import Admission, Decision
 from schedspec.spec.cards import cards
 from schedspec.spec.settings import Lane, Settings
-from schedspec.spec.vocabulary import Delta, Receipt, Request, SubjectFactory, to_json
+from schedspec.spec.vocabulary import Delta, Receipt, Request, SubjectFactory, Unsupported, to_json
 
 SHORT, LONG = Kind(1, 1), Kind(2, 2)
 FIRST = Kind(1, 1, (("priority", 0),))
@@ -337,6 +342,7 @@ def test_numbers_that_only_grow_are_shifted_in_order() -> None:
 COUNT = """
 from schedspec.conformance.small_scope.copies import CannotCopy, Copies
 from schedspec.conformance.small_scope.graph import Limits, explore
+from schedspec.conformance.small_scope.runs import look_at_runs
 from schedspec.conformance.small_scope.scope import Kind, Scope
 from schedspec.reference import make
 from schedspec.spec.settings import Settings
@@ -425,9 +431,103 @@ def test_a_story_has_a_way_and_a_loop() -> None:
 
 
 def test_cards_say_what_is_exhausted() -> None:
-    told = {card["id"]: card for card in cards({}, {}, exhausted.exhausted_rules(), exhausted.exhausted_parts())}
+    told = {card["id"]: card for card in cards({}, {}, exhausted.exhausted_rules())}
     assert told["LIVE-2"]["evidence"] == "exhausted in a bound"
     assert "refuted: hold and wait, preemption without progress" in told["LIVE-2"]["exhausted"]
-    assert told["PRE-6"]["evidence"] == "tested"
-    assert told["PRE-6"]["exhausted"].startswith("that completed tokens grow: every run of the reference in ")
-    assert told["LIVE-3"]["exhausted"] is None
+    assert told["STEP-8"]["exhausted"].endswith("refuted: left out after an allocation")
+    stays, grows = told["PRE-6"]["exhausted"].split("; that completed tokens grow: ")
+    assert stays.endswith("refuted: everybody is preempted")
+    assert "refuted: hold and wait" in grows
+    assert told["LANE-3"]["exhausted"] is None
+
+
+# --- rules, judged on every transition ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", BY_TRANSITION)
+def test_each_rule_is_exercised_by_the_reference_and_refuted_by_a_twin(rule: str) -> None:
+    there = [Case(**plain) for plain in exhausted.read()]
+    clean = [case for case in there if case.subject == "reference" and rule not in case.broken]
+    assert sum(case.exercised.get(rule, 0) for case in clean) > 0
+    assert any(rule in case.broken for case in there)
+
+
+def test_the_reference_breaks_no_must() -> None:
+    there = [plain for plain in exhausted.read() if plain["subject"] == "reference"]
+    assert {rule for plain in there for rule in plain["broken"]} == {"LIVE-11"}
+
+
+def case_of(name: str) -> Case:
+    return Case(**next(plain for plain in exhausted.read() if plain["name"] == name))
+
+
+TWINS = ["a shared block that is written", "left out after an allocation", "a bound that nobody keeps"]
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_a_twin_is_refuted_by_a_short_run(name: str) -> None:
+    case = case_of(name)
+    found = run_case(case, FAULTS[case.subject.removeprefix("fault:")])
+    assert differences(case, found.case) == []
+    (rule,) = case.broken
+    assert found.stories[rule][-1].startswith(f"{rule}.")
+    assert len(found.stories[rule]) < 14
+
+
+def test_whoever_is_cancelled_in_time_cannot_make_tokens_grow() -> None:
+    """Found by the search: step after step is spent on somebody who is cancelled before the result is there."""
+    judge = Judge(World.new(make, scope(cancels=True)))
+    for _ in range(40):
+        for event in (Event("submit", kind=1), Event("step"), Event("cancel"), Event("complete")):
+            assert [broken for broken in judge.do(event)[1] if broken.rule == "PRE-6"] == []
+
+
+class SaysNothing(Scheduler):
+    """Its state can only be come to by the same calls: it does not say what matters, and is not copied."""
+
+    canonical = None  # type: ignore[assignment]
+
+    def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
+        if settings.reserve == "peak":
+            raise Unsupported("reserve", settings.reserve)
+        super().__init__(settings, seed, record=record)
+        self.noted = _closure()
+
+
+class SaysNothingOfAFault(SaysNothing, SkipsAToken):
+    """The same with a fault."""
+
+
+def test_who_does_not_say_what_matters_is_judged_in_all_short_runs() -> None:
+    found = run_case(case_of("fcfs, declared"), SaysNothing, Manner(timeout_s=5.0, calls=3))
+    assert faults(found) == []
+    assert found.case.work == "unknown"
+    assert found.case.exercised["KV-12"] > 0
+    assert "runs of 3 calls were looked at" in found.why["whether somebody never ends"]
+
+
+def test_a_fault_is_found_in_the_shortest_run() -> None:
+    found = run_case(case_of("fcfs, declared"), SaysNothingOfAFault, Manner(timeout_s=5.0, calls=4))
+    assert faults(found) == ["fcfs, declared: KV-12 is broken"]
+    assert [line.split()[1] for line in found.stories["KV-12"][1:-1]] == ["submit", "step", "complete"]
+
+
+def test_what_is_refused_is_named() -> None:
+    found = run_case(case_of("fcfs, peak"), SaysNothing, Manner(timeout_s=5.0))
+    assert found.refused == "setting reserve='peak' is not supported"
+    assert faults(found) == []
+
+
+def test_short_runs_are_all_there() -> None:
+    within = Scope(Settings(), (SHORT,), requests=2, clients=2, stops=False)
+    assert look_at_runs(SaysNothing, within, 1).runs == 2  # a step, or somebody comes
+    assert look_at_runs(SaysNothing, within, 2).runs == 2 + 4  # or then a step, another of one of two clients, a cancel
+
+
+@pytest.mark.parametrize(
+    ("subject", "status", "says"),
+    [("fault:KV-12", 1, "fcfs, declared: KV-12 is broken"), ("fault:nothing", 2, "there is no subject")],
+)
+def test_another_subject_on_the_command_line(subject: str, status: int, says: str) -> None:
+    done = CliRunner().invoke(cli, ["exhaust", "fcfs, declared", "--subject", subject, "--jobs", "1"])
+    assert (done.exit_code, says in done.output) == (status, True), done.output

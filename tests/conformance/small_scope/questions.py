@@ -5,7 +5,7 @@ from typing import Literal
 
 from .graph import Graph
 from .lassos import Counterexample, find_lasso
-from .scope import STEP, Kind, Scope
+from .scope import STEP, Scope
 
 Question = Literal["work", "progress", "starvation"]
 
@@ -82,8 +82,4 @@ def _most_steps(graph: Graph, state: int) -> int:
     """As LIVE-2 counts them: for each that is there its prompt and output, one position a step, and one step more."""
     scope = graph.scope
     ahead = scope.settings.overlap_depth - 1
-    return 1 + sum(_positions(scope.kinds[kind]) + ahead for kind in graph.there[state])
-
-
-def _positions(kind: Kind) -> int:
-    return kind.prompt + kind.output - 1
+    return 1 + sum(scope.kinds[kind].positions + ahead for kind in graph.there[state])

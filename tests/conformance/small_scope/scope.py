@@ -10,21 +10,31 @@ from attrs import field, frozen
 from schedspec.spec.vocabulary import Request, Settings
 
 TOKEN = 1
-"""Every token is this one: a scheduler does not look at tokens, but for prefixes, and those are all equal then."""
+"""Every output token is this one, and every token of a prompt that is given by its length: a scheduler does not look at
+tokens, but for prefixes, and those are all equal then."""
+
+
+def _prompt(given: int | Sequence[int]) -> tuple[int, ...]:
+    return (TOKEN,) * given if isinstance(given, int) else tuple(given)
 
 
 @frozen
 class Kind:
-    """Requests that are alike.  `others` are fields of the request."""
+    """Requests that are alike.  A prompt is its tokens, or how many; `others` are fields of the request."""
 
-    prompt: int
+    prompt: tuple[int, ...] = field(converter=_prompt)
     output: int
     others: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def positions(self) -> int:
+        """Those that are computed: the last token is not."""
+        return len(self.prompt) + self.output - 1
 
     @cache  # noqa: B019  (few, and they never change)
     def request(self, id: str, client: str) -> Request:
         fields = {"client": client, **dict(self.others)}
-        return Request(id=id, prompt_ids=(TOKEN,) * self.prompt, max_output_tokens=self.output, **fields)
+        return Request(id=id, prompt_ids=self.prompt, max_output_tokens=self.output, **fields)
 
 
 @frozen

@@ -5,15 +5,17 @@ from random import Random
 from time import perf_counter
 from typing import Literal
 
-from attrs import define, frozen
+from attrs import Factory, define, frozen
 
 from schedspec.spec.vocabulary import SubjectFactory
 
+from .breaks import Way, shortest_breaks
 from .graph import NO_LIMITS, Graph, Limits, Show, explore, unseen
 from .lassos import Counterexample
 from .questions import ASKED, Question, asked
 from .scope import Scope
-from .world import World
+from .walk import UNSAID, UNTOLD_STATE, Walked, walk
+from .world import World, canonical_of
 
 Verdict = Literal["exhausted", "refuted", "unknown"]
 """No counterexample in all that there is; one, which repeats; neither, since not everything was looked at."""
@@ -23,8 +25,6 @@ ROUNDS = 50
 
 RETRACED_CALLS = 2_000
 RETRACED_RUN = 60
-
-UNSAID = "`canonical` does not tell all that matters"
 
 
 class CannotSay(ValueError):
@@ -46,11 +46,16 @@ class Answer:
 
 @define(eq=False)
 class Result:
+    """`doubt`: why the graph says nothing of what it does not show; `breaks`: rule -> a shortest run that breaks it."""
+
     scope: Scope
     states: int
     transitions: int
     seconds: float
     answers: Mapping[Question, Answer]
+    doubt: str = ""
+    walked: Walked | None = None
+    breaks: Mapping[str, Way] = Factory(dict)
 
 
 def search(
@@ -58,15 +63,20 @@ def search(
     scope: Scope,
     limits: Limits = NO_LIMITS,
     show: Show = unseen,
+    *,
+    judged: bool = False,
 ) -> Result:
-    """All questions, asked of all states.  Raises CannotSay for a subject that cannot say what of its state matters."""
-    if not hasattr(factory(scope.settings, scope.seed), "canonical"):
+    """All questions, asked of all states; `judged`: and all transitions judged by the rules.  Raises CannotSay for a
+    subject that cannot say what of its state matters."""
+    if canonical_of(factory(scope.settings, scope.seed)) is None:
         raise CannotSay("there is no method `canonical(requests, clients)` to say what of the subject's state matters")
     began = perf_counter()
     graph = explore(factory, scope, limits, show)
-    doubt = graph.cut_off or retraced(factory, graph)
+    walked = walk(factory, graph) if judged else None
+    doubt = graph.cut_off or (walked.doubt if walked else retraced(factory, graph))
     answers = {question: _answer(factory, graph, question, doubt) for question in asked(scope)}
-    return Result(scope, graph.states, graph.transitions, perf_counter() - began, answers)
+    breaks = {**walked.broken, **shortest_breaks(factory, graph, walked.broken)} if walked and walked.broken else {}
+    return Result(scope, graph.states, graph.transitions, perf_counter() - began, answers, doubt, walked, breaks)
 
 
 def _answer(factory: SubjectFactory, graph: Graph, question: Question, doubt: str) -> Answer:
@@ -92,7 +102,7 @@ def goes_round(factory: SubjectFactory, scope: Scope, found: Counterexample) -> 
         for event in found.loop:
             number = world.do(event)[number]
         if world.key() != key or number != found.number or stuck.outputs != outputs:
-            raise DoesNotRepeat(f"a loop does not come back to where it began: {UNSAID}")
+            raise DoesNotRepeat(f"a loop does not come back to where it began: {UNTOLD_STATE}")
 
 
 def retraced(factory: SubjectFactory, graph: Graph) -> str:
@@ -104,6 +114,6 @@ def retraced(factory: SubjectFactory, graph: Graph) -> str:
         for _ in range(RETRACED_RUN):
             edge = dice.choice(graph.edges[state])
             if world.do(edge.event) != edge.moves or world.key() != graph.keys[edge.target]:
-                return f"equal states do not go on alike: {UNSAID}"
+                return UNSAID
             state = edge.target
     return ""

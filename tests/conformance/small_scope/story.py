@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from schedspec.spec.vocabulary import SubjectFactory
 
 from ..narrate import Line, Teller, let, step_table
+from .breaks import Way
+from .judge import Judge
 from .lassos import Counterexample
 from .questions import Question
 from .scope import Scope
@@ -32,6 +34,15 @@ def story(factory: SubjectFactory, scope: Scope, question: Question, found: Coun
     ends = ENDS_WITH[question] if loop or question == "work" else LATE
     head = ["over and over:"] if loop else []
     return [f"Let {let(scope.settings, [], Teller())}", *stem, *head, *loop, ends.format(who=who)]
+
+
+def story_of_break(fresh: World, rule: str, way: Way) -> list[str]:
+    """Lines of text: a run, and what its last call breaks of the rule."""
+    judge, scope = Judge(fresh, explain=True), fresh.scope
+    for event in way:
+        _, broken = judge.do(event)
+    rows = _rows(step_table(judge.heard, None, caching=scope.settings.prefix_caching))
+    return [f"Let {let(scope.settings, [], Teller())}", *rows, *(str(v) for v in broken if v.rule == rule)]
 
 
 def _rows(lines: list[Line]) -> Iterator[str]:

@@ -11,11 +11,17 @@ from attrs import Factory, define
 
 from schedspec.spec.vocabulary import Delta, Message, Outcome, Plan, Subject, SubjectFactory
 
+from ..subjects.guard import Guarded
 from .scope import STEP, TOKEN, Event, Scope, subsets
 
 ENDS = ("finished", "failed", "cancelled", "expired")
 
 Key = bytes
+
+
+def canonical_of(subject: Any) -> Any:
+    """How the subject says what of its state matters; None if it does not.  The guard has no such method."""
+    return getattr(subject.subject if isinstance(subject, Guarded) else subject, "canonical", None)
 
 
 @define(eq=False)
@@ -59,7 +65,7 @@ class World:
             yield from (
                 Event("submit", kind, client)
                 for kind in range(len(self.scope.kinds))
-                for client in range(self.scope.clients)
+                for client in self._who_may_come()
             )
         if self.scope.cancels:
             yield from (Event("cancel", number=number) for number in range(len(self.live)))
@@ -67,6 +73,9 @@ class World:
     def _may_come(self) -> bool:
         left = self.scope.arrivals is None or self.arrivals < self.scope.arrivals
         return left and len(self.live) < self.scope.requests
+
+    def _who_may_come(self) -> range:
+        return range(self.scope.clients)
 
     def _may_stop(self) -> Sequence[int]:
         """Who of the oldest step gets a token that is not the last that it declared."""
@@ -159,6 +168,6 @@ class World:
             for plan in self.plans
         )
         left = None if self.scope.arrivals is None else self.scope.arrivals - self.arrivals
-        itself = self.subject.canonical(numbers, called)  # type: ignore[attr-defined]
+        itself = canonical_of(self.subject)(numbers, called)
         state = (there, under_way, left, itself)
         return blake2b(marshal.dumps(state, 2), digest_size=16).digest()

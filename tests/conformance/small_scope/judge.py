@@ -1,0 +1,134 @@
+"""The monitor as the judge of single transitions: which rules it may judge so, and what it remembers from the past.
+
+A rule can be judged by a transition, together with whatever it remembers of those before.  `memory` is what the monitor
+remembers that these rules read: states in which it remembers something else are told apart.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+from attrs import define, field
+
+from schedspec.spec.monitor import Monitor
+from schedspec.spec.tracks import InFlight, Track
+from schedspec.spec.verdicts import Violation
+from schedspec.spec.vocabulary import Header, Message
+
+from .scope import Event
+from .world import World
+
+BY_TRANSITION = (
+    *("KV-12", "KV-13", "KV-14", "STEP-8", "STEP-9", "STEP-12", "STEP-15", "PRE-1", "PRE-4", "PRE-5", "PRE-6"),
+    *("LIVE-3", "LIVE-7", "LIVE-8", "LIVE-11"),
+)
+"""Of PRE-6 that a preemption leaves somebody running; that completed tokens grow is asked of whole graphs."""
+
+
+@define(eq=False)
+class Judge:
+    """A world with a monitor beside it.  `heard` are all messages so far, if they are to be kept."""
+
+    world: World
+    explain: bool = False
+    monitor: Monitor = field(init=False)
+    heard: list[Message] = field(init=False, factory=list)
+
+    def __attrs_post_init__(self) -> None:
+        scope, shown = self.world.scope, self.world.subject.capabilities()
+        header = Header(settings=scope.settings, capabilities=shown, seed=scope.seed, subject="subject")
+        self.world.told = []
+        self.monitor = Monitor(header, explain=self.explain)
+
+    def do(self, event: Event) -> tuple[tuple[int, ...], list[Violation]]:
+        """What has become of everybody, and what the call broke.  Raises ProtocolError for an answer that is none."""
+        moves = self.world.do(event)
+        told, self.world.told = self.world.told or [], []
+        broken = [violation for message in told for violation in self.monitor.feed(message)]
+        if self.explain:
+            self.heard += told
+        self._forget_what_stands_by_chance()
+        return moves, broken
+
+    def exercised(self) -> Mapping[str, int]:
+        """How often the preconditions of the rules of BY_TRANSITION held so far."""
+        counts = self.monitor.exercised()
+        return {rule: counts[rule] for rule in BY_TRANSITION if counts[rule] and self.monitor.binds(rule)}
+
+    def memory(self) -> Hashable:
+        return memory(self.monitor, list(self.world.live))
+
+    def _forget_what_stands_by_chance(self) -> None:
+        """What is left in a block from its former owner may be just what a wrong read looks for.  So contents end where
+        the positions that were computed do, and in a free block there are none."""
+        if self.monitor.shadow is None:
+            return
+        world, contents = self.monitor.world, self.monitor.shadow.blocks
+        size = self.monitor.settings.block_size
+        for block in contents.keys() - self._of_steps_under_way():
+            record = world.BlockId[block]
+            computed = max((world.RequestId[holder].computed for holder in record.holders), default=0)
+            if block in world.free:
+                del contents[block]
+            elif block not in world.indexed:
+                del contents[block][max(0, min(size, computed - record.base)) :]
+
+    def _of_steps_under_way(self) -> set[int]:
+        """Blocks of whoever left since they were planned: it may still read them."""
+        flights = self.monitor.in_flight.values()
+        return {block for flight in flights for track in flight.departed for block in flight.table_of(track)}
+
+
+def memory(m: Monitor, live: Sequence[str]) -> Hashable:
+    """What the rules of BY_TRANSITION may read of the past, up to names: requests are called by their place in `live`.
+    If anything is missing the walk notices that calls do not lead where they led before."""
+    numbers = {id: number for number, id in enumerate(live)}
+    waiting = [id for id in live if m.tracks[id].waits]
+    return (
+        tuple(_request(m, m.tracks[id]) for id in live),
+        _order(live, {id: m.tracks[id].place for id in waiting}),
+        _order(live, {id: m.world.RequestId[id].victim_key for id in live if id in m.world.running}),
+        _order(live, {id: m.tracks[id].began for id in waiting}) if m.claims("bounded_overtaking") else (),
+        tuple(_flight(flight, numbers) for _, flight in sorted(m.in_flight.items())),
+        (m.waiting, len(m.world.free), len(m.world.evictable)),
+        _index(m),
+        tuple((m.last_step - step, numbers.get(id, -1), identity) for step, id, _, identity in m._pledges),
+    )
+
+
+def _request(m: Monitor, track: Track) -> Hashable:
+    r: Any = m.world.RequestId[track.id]
+    most = m.capabilities.constant("max_overtaken") if m.claims("bounded_overtaking") else 0
+    waits = track.id in m.spells.slot_of
+    return (
+        (track.waits, r.phase, r.issued, r.computed, r.known, r.outputs, r.in_flight, r.goal, r.room),
+        (min(m.spells.seen(track), most), min(m.spells.overtaken(track), most)) if waits else None,
+        max(0, track.shared_tokens - r.issued),
+        tuple(_stands(m, track, place, block) for place, block in enumerate(track.table)),
+    )
+
+
+def _stands(m: Monitor, track: Track, place: int, block: int) -> int:
+    """How many of its computed positions stand in a block of its table as its own prefix."""
+    start = place * m.settings.block_size
+    contents = m.shadow.blocks.get(block, []) if m.shadow else []
+    computed = contents[: max(0, m.world.RequestId[track.id].computed - start)]
+    return sum(identity == track.id_at(start + offset) for offset, identity in enumerate(computed))
+
+
+def _order(live: Sequence[str], keys: Mapping[str, int]) -> Hashable:
+    ranks = {key: rank for rank, key in enumerate(sorted(set(keys.values())))}
+    return tuple(ranks[keys[id]] if id in keys else -1 for id in live)
+
+
+def _flight(flight: InFlight, numbers: Mapping[str, int]) -> Hashable:
+    """Whoever left since may do nothing any more but write to blocks that were its own."""
+    rows = zip(flight.tracks, flight.start, flight.tokens, strict=True)
+    return tuple((numbers[t.id], start, tokens) for t, start, tokens in rows if t not in flight.departed)
+
+
+def _index(m: Monitor) -> Hashable:
+    """The prefixes that the index names, whether each stands in its block, and whether anybody holds it."""
+    blocks = ((block, m.world.BlockId[block]) for block in m.world.indexed)
+    return tuple(
+        sorted((r.content, bool(m.shadow and m.shadow.holds(b, r.content)), bool(r.holders)) for b, r in blocks)
+    )
