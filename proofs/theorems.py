@@ -20,7 +20,7 @@ from .manifest import Change, Theorem
 
 FOLDER = Path(__file__).with_name("coq")
 LIBRARY = "Schedspec"
-SHARING = ("Model", "Bounds", "Memory", "Theorems", "Needed", "Witnesses")
+SHARING = ("Model", "Bounds", "Memory", "Tokens", "Patience", "Theorems", "Lower", "Needed", "Witnesses")
 SCANS = ("Loops", "Scans", "Prefixes", "Misfits", "Stacks", "Edges", "Merge", "Round", "Equal")
 FILES = (*SHARING, *SCANS, "Sets")
 MISSING = "coqc was not found (on Debian: apt-get install coq)"
