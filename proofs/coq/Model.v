@@ -268,3 +268,25 @@ Definition linear (price : nat -> Z) (w_p w_q : Z) : tariff :=
 (* No aging, no bursts, no quanta, no caps. *)
 Definition plain (T : tariff) (chunks : bool) (fits : list job -> job -> bool) : bool -> bool -> bool -> bool -> scheduler :=
   Scheduler T 0 0 no_burst 1 chunks fits no_caps.
+
+(* --- caps of clients: on seats and on declared tokens, 0 being none ------------------------------------------------------ *)
+
+Definition own (u : nat) (jobs : list job) : list job := filter (fun j => Nat.eqb (owner j) u) jobs.
+
+Fixpoint declared (jobs : list job) : Z :=
+  match jobs with [] => 0 | j :: rest => prompt j + limit j + declared rest end.
+
+(* Ids are numbers in order of arrival. *)
+Fixpoint oldest (jobs : list job) : option job :=
+  match jobs with
+  | [] => None
+  | j :: rest => match oldest rest with Some k => if Nat.ltb (id j) (id k) then Some j else Some k | None => Some j end
+  end.
+
+(* Of whom nothing runs, it may: a cap on size holds up nobody for ever. *)
+Definition at_a_cap (seats tokens : Z) (waiting running : list job) (u : nat) : bool :=
+  match own u running, oldest (own u waiting) with
+  | (_ :: _) as some, Some head =>
+      ((0 <? seats) && (seats <=? Z.of_nat (length some))) || ((0 <? tokens) && (tokens <? declared (head :: some)))
+  | _, _ => false
+  end.
