@@ -15,6 +15,7 @@ from schedspec.spec.spells import Spells
 from schedspec.spec.tracks import Track
 from schedspec.spec.vocabulary import Request
 
+
 @define
 class Run:
     """A run of the ledger, as Algorithm 2 with aging and caps picks; each event as Coq has it, and what shows after it."""

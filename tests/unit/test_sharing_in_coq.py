@@ -161,7 +161,9 @@ def generated(policy: Any, seed: int, events: int = 60) -> Run:
     if policy == "lanes":
         shares = random.choice([(20, 30, 50), (10, 40, 50), (60, 30, 10)])
         lanes = zip(NAMES, shares, strict=True)
-        changes["lanes"] = [Lane(name=name, share_percent=share, burst=random.choice([0, 4, 9])) for name, share in lanes]
+        changes["lanes"] = [
+            Lane(name=name, share_percent=share, burst=random.choice([0, 4, 9])) for name, share in lanes
+        ]
     else:
         changes["prices"] = {name: random.randint(1, 3) for name in NAMES}
         changes["client_seats"] = random.choice([0, 0, 0, 2])
