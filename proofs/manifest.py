@@ -64,9 +64,9 @@ class Mutant:
 class Theorem:
     """A theorem as its source states it.  `role`, of the algorithm that `rules` are made after: bound (what a rule
     promises), part (of that), constant (how large U is), condition (what goes wrong without what a rule asks), reached
-    (a run that comes to the bound), lower (what no other policy betters).  And, with what it is `about`: scan (functions whose scan form is the loop), ground
-    (functions that state facts for z3), witness (theorems whose hypotheses hold of a run that it shows).  `seconds` are
-    those of its whole file."""
+    (a run that comes to the bound), lower (what no other policy betters).  And, with what it is `about`: scan
+    (functions whose scan form is the loop), ground (functions that state facts for z3), witness (theorems whose
+    hypotheses hold of a run that it shows).  `seconds` are those of its whole file."""
 
     name: str
     file: str

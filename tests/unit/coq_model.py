@@ -9,8 +9,8 @@ from schedspec.spec.settings import Settings
 
 CLIENTS = 3
 
-MODEL = """Definition made (request input output product square credit patience quantum seats tokens : Z) (by_chunk : bool)
-    (prices bursts : list Z) :=
+MODEL = """Definition made (request input output product square credit patience quantum seats tokens : Z)
+    (by_chunk : bool) (prices bursts : list Z) :=
   let price u := nth u prices 1 in
   Scheduler
     (Tariff (fun u => price u * request) (fun u n => price u * (input * n))

@@ -29,8 +29,10 @@ UNCHANGED = {
     "capped_at": "a scheduler that a witness shows",
     "three_ask": "a run that a witness shows",
     **dict.fromkeys(
-        ("within", "prompt_is_paid", "unpaid_tokens", "unpaid_prompts", "alive_up_to", "all_remaining")
-        + ("level", "all_level", "waits_since", "sized", "within_caps", "capped_state"),
+        (
+            *("within", "prompt_is_paid", "unpaid_tokens", "unpaid_prompts", "alive_up_to", "all_remaining"),
+            *("level", "all_level", "waits_since", "sized", "within_caps", "capped_state"),
+        ),
         "no statement has it: an invariant, or a sum in a proof",
     ),
 }

@@ -18,7 +18,7 @@ from schedspec.spec.vocabulary import Request
 
 @define
 class Run:
-    """A run of the ledger, as Algorithm 2 with aging and caps picks; each event as Coq has it, and what shows after it."""
+    """A run of the ledger, as Algorithm 2 with aging and caps picks: each event as Coq has it, what shows after it."""
 
     settings: Settings
     random: Random

@@ -1,5 +1,5 @@
-"""The model of the theorems and the queues of the reference are two texts: generated runs give the same counters and the
-same turns, of Virtual Token Counter, of rounds of a quantum, and of lanes with bursts."""
+"""The model of the theorems and the queues of the reference are two texts: generated runs give the same counters and
+the same turns, of Virtual Token Counter, of rounds of a quantum, and of lanes with bursts."""
 
 from pathlib import Path
 from random import Random
@@ -46,7 +46,7 @@ class Run:
     def arrive(self) -> None:
         name, prompt, most = self.random.choice(NAMES), self.random.randint(1, 4), self.random.randint(1, 4)
         guess = self.random.randint(1, most)
-        lane = name if self.settings.lanes else None
+        lane = name if self.settings.lanes else "default"
         request = Request(
             id=str(self.came),
             prompt_ids=tuple(range(prompt)),
