@@ -64,9 +64,9 @@ class Mutant:
 class Theorem:
     """A theorem as its source states it.  `role`, of the algorithm that `rules` are made after: bound (what a rule
     promises), part (of that), constant (how large U is), condition (what goes wrong without what a rule asks), reached
-    (a run that comes to the bound).  And, with what it is `about`: scan (functions whose scan form is the loop), ground
-    (functions that state facts for z3), witness (theorems whose hypotheses hold of a run that it shows).  `seconds` are
-    those of its whole file."""
+    (a run that comes to the bound), lower (what no other policy betters).  And, with what it is `about`: scan
+    (functions whose scan form is the loop), ground (functions that state facts for z3), witness (theorems whose
+    hypotheses hold of a run that it shows).  `seconds` are those of its whole file."""
 
     name: str
     file: str
@@ -142,13 +142,13 @@ def proved_rules() -> dict[str, str]:
 
 def related_theorems() -> dict[str, str]:
     """Rule -> theorems that are no proof of it, for its card: a part of it, what its constant comes to, that it is
-    reached, and what goes wrong without it."""
+    reached, what no other policy betters, and what goes wrong without it."""
     manifest = read()
     told: dict[str, list[str]] = {}
     for proof in manifest.proofs:
         for rule in proof.parts if proof.expected == "proved" else ():
             told.setdefault(rule, []).append(f"part: {_told(proof)}")
-    for role in ("part", "constant", "reached", "condition"):
+    for role in ("part", "constant", "reached", "lower", "condition"):
         for rule, theorems in _theorems_by_rule(manifest, role).items():
             told.setdefault(rule, []).append(f"{role}: {theorems}")
     return {rule: "; ".join(parts) for rule, parts in told.items()}

@@ -16,11 +16,12 @@ from tempfile import TemporaryDirectory
 
 from attrs import evolve, frozen
 
+from .changes import CHANGES
 from .manifest import Change, Theorem
 
 FOLDER = Path(__file__).with_name("coq")
 LIBRARY = "Schedspec"
-SHARING = ("Model", "Bounds", "Memory", "Theorems", "Needed", "Witnesses")
+SHARING = ("Model", "Bounds", "Memory", "Tokens", "Patience", "Caps", "Theorems", "Lower", "Needed", "Witnesses")
 SCANS = ("Loops", "Scans", "Prefixes", "Misfits", "Stacks", "Edges", "Merge", "Round", "Equal")
 FILES = (*SHARING, *SCANS, "Sets")
 MISSING = "coqc was not found (on Debian: apt-get install coq)"
@@ -28,92 +29,6 @@ _CLOSED = "Closed under the global context"
 _TIMEOUT_S = 300
 _STATED = re.compile(r"^\(\* (\w+): ([^*]+) \*\)\nTheorem (\w+) :(.*?)\.\nProof\.", re.MULTILINE | re.DOTALL)
 _RULE = re.compile(r"[A-Z]+-\d+")
-
-# What is changed, file, old, new.
-_CHANGES = (
-    ("a victim is not lifted", "Model", "enter (lifts_victims S) j", "enter false j"),
-    (
-        "nobody is lifted while the queue is empty",
-        "Model",
-        "if lifts_into_an_empty_queue S then Some (mark (counter s l)) else None",
-        "None",
-    ),
-    ("a lift may lower a counter", "Model", "(Z.max (counter s u) m)", "m"),
-    ("who left last is forgotten", "Model", "then last_left s else Some u", "then last_left s else last_left s"),
-    ("who does not fit is passed", "Model", "if stops_at_the_head S then waiting s else filter", "filter"),
-    ("aging goes one beyond its credit", "Model", "- credit S) / quantum S <=?", "- credit S - 1) / quantum S <=?"),
-    ("a refund goes one below the virtual time", "Model", "Z.min c (virtual_time s)", "Z.min c (virtual_time s - 1)"),
-    ("U leaves out what is committed", "Model", "(amount + committed u (k :: running s))", "amount"),
-    ("what is charged stays owed", "Model", "(k :: rest) (last_left s)", "(j :: rest) (last_left s)"),
-    ("memory has one token more", "Memory", "reserved (j :: running) <=? M", "reserved (j :: running) <=? M + 1"),
-    ("prompt tokens may be dearer", "Theorems", "0 <= w_p <= w_q -> 0 <= L <= M -> p", "0 <= L <= M -> p"),
-    (
-        "two who wait differ by at most U",
-        "Theorems",
-        "g s t) <= 2 * (certificate t + credit S).\n",
-        "g s t) <= certificate t + credit S.\n",
-    ),
-    (
-        "nobody falls more than 2U behind",
-        "Theorems",
-        "got f s t <= 3 * (certificate t + credit S).\n",
-        "got f s t <= 2 * (certificate t + credit S).\n",
-    ),
-    (
-        "the rounds of quanta do not count",
-        "Theorems",
-        "2 * (certificate t + credit S + (Q - 1)).\nProof.\n  intros S Q s events",
-        "2 * (certificate t + credit S).\nProof.\n  intros S Q s events",
-    ),
-    (
-        "what is left of the budget is what there was",
-        "Scans",
-        "Z.max (budget - (given + before wishes i)) 0",
-        "Z.max (budget - given) 0",
-    ),
-    ("a tile forgets its carry", "Scans", "(Z.min (given + total wishes) budget) others", "given others"),
-    ("blocks beside the budget", "Loops", "(0 <? tokens) && (0 <? missing)", "(0 <? missing)"),
-    ("who needs just what is there is a victim", "Scans", "free + all <? given + upto", "free + all <=? given + upto"),
-    ("victims leave oldest first", "Scans", "rev (skipn stay running))", "skipn stay running)"),
-    ("victims give nothing back", "Loops", "need <=? free + all_held victims", "need <=? free"),
-    (
-        "the watermark binds whoever is alone",
-        "Scans",
-        "if 0 <? place + Z.of_nat i + running then",
-        "if 0 <=? place + Z.of_nat i + running then",
-    ),
-    ("a seat too many", "Loops", "if seats R <=? running then", "if seats R <? running then"),
-    ("a tile forgets the blocks that it gave", "Scans", "blocks - blocks_given - before", "blocks - before"),
-    (
-        "a slice the other way round",
-        "Scans",
-        "(rev (skipn (length stack - count) stack),",
-        "(skipn (length stack - count) stack,",
-    ),
-    ("the owner of the number below", "Scans", "Nat.leb (ends middle) number", "Nat.ltb (ends middle) number"),
-    ("tables are given from their begin", "Scans", "concat (map (@rev Z) leaving)", "concat leaving"),
-    (
-        "a block too late at an edge",
-        "Scans",
-        "nth i holds 0 * size <=? nth i starts",
-        "nth i holds 0 * size <? nth i starts",
-    ),
-    ("offsets run the other way", "Scans", "starts (- tick mod size))", "starts (tick mod size))"),
-    ("a tie broken the other way", "Loops", "if counter d <? counter c then", "if counter d <=? counter c then"),
-    (
-        "a key is charged what it costs itself",
-        "Scans",
-        "(counter c + before (charges c) place,",
-        "(counter c + upto (charges c) place,",
-    ),
-    ("a client fewer than picks", "Scans", "(firstn count (sorted (heads", "(firstn (count - 1) (sorted (heads"),
-    (
-        "who is in the set counts twice",
-        "Sets",
-        "(if group item then 0 else 1))\n  /\\ (forall group item, card (without",
-        "1)\n  /\\ (forall group item, card (without",
-    ),
-)
 
 
 def coqc() -> str | None:
@@ -221,7 +136,7 @@ def _judged(theorem: Theorem, compiled: Compiled, rests: Mapping[str, str]) -> T
 def _changed(place: Path) -> tuple[Change, ...]:
     """Two at a time: each is a run of coqc by itself."""
     with ThreadPoolExecutor(2) as pool:
-        return tuple(pool.map(lambda change: _refused(place, *change), _CHANGES))
+        return tuple(pool.map(lambda change: _refused(place, *change), CHANGES))
 
 
 def _refused(place: Path, what: str, file: str, old: str, new: str) -> Change:

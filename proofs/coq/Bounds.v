@@ -1,4 +1,5 @@
-(* The bounds.  U is the certificate of the run itself, and every bound has the credit of aging added to it, and a quantum less 1. *)
+(* The bounds.  U is the certificate of the run itself; every bound has the credit of aging added to it, a quantum less 1,
+   and the largest burst. *)
 
 From Coq Require Import List ZArith Lia Bool.
 From Schedspec Require Import Model.
@@ -83,13 +84,13 @@ Definition slack (S : scheduler) : Z := credit S + quantum S - 1.
 
 Record Inv (S : scheduler) (s : state) : Prop := {
   formed : forall j, In j (waiting s) \/ In j (running s) -> well_formed j;
-  floor : forall j, In j (waiting s) -> virtual_time s <= counter s (owner j);
+  floor : forall j, In j (waiting s) -> virtual_time s <= counter s (owner j) + burst S (owner j);
   ceiling : forall u, counter s u + committed S u (running s) <= virtual_time s + certificate s + slack S;
   commit : forall u, committed S u (running s) <= certificate s;
   on_a_mark : mark S (virtual_time s) = virtual_time s;
   nobody_waits : waiting s = [] ->
     match last_left s with
-    | Some l => virtual_time s <= counter s l
+    | Some l => virtual_time s <= counter s l + burst S l
     | None => forall u, virtual_time s <= counter s u
     end }.
 
@@ -104,11 +105,14 @@ Proof. intros S events s t [before R] H. exists (before ++ events). eapply run_a
 
 Section Sound.
 Variable S : scheduler.
-Variable Q : Z.
-Hypothesis sound_S : sound_in_quanta S Q.
+Variables Q largest_burst : Z.
+Hypothesis sound_S : equipped S Q largest_burst true true true true.
 
 Lemma quantum_positive : 0 < quantum S.
 Proof. destruct sound_S as (_ & _ & -> & ? & _). lia. Qed.
+
+Lemma bursts : forall u, 0 <= burst S u <= largest_burst.
+Proof. apply sound_S. Qed.
 
 Lemma slack_nonneg : 0 <= slack S.
 Proof. destruct sound_S as (_ & ? & ? & ? & _). unfold slack. lia. Qed.
@@ -179,15 +183,11 @@ Proof.
   split; simpl; intros; try tauto; try lia.
 Qed.
 
-Lemma lift_above : forall s m, Inv S s -> lift S s = Some m -> virtual_time s <= m /\ mark S m = m.
+Lemma lift_marks : forall s m, lift S s = Some m -> mark S m = m.
 Proof.
-  intros s m I. unfold lift. destruct (least (counter s) (waiting s)) as [n|] eqn:E.
-  - intros H; inversion H; subst. split; [|apply mark_of_a_mark].
-    rewrite <- (on_a_mark _ _ I). apply mark_grows. eapply least_above; eauto. apply I.
-  - apply least_none in E. destruct (last_left s) eqn:L; [|discriminate].
-    destruct (lifts_into_an_empty_queue S); [|discriminate].
-    intros H; inversion H; subst. split; [|apply mark_of_a_mark].
-    rewrite <- (on_a_mark _ _ I). apply mark_grows. pose proof (nobody_waits _ _ I E) as N. rewrite L in N. auto.
+  intros s m. unfold lift.
+  destruct (least (counter s) (waiting s)) as [n|]; [|destruct (last_left s); [|discriminate];
+    destruct (lifts_into_an_empty_queue S); [|discriminate]]; intros H; inversion H; apply mark_of_a_mark.
 Qed.
 
 Lemma lift_below : forall s m, lift S s = Some m -> forall j, In j (waiting s) -> m <= counter s (owner j).
@@ -199,7 +199,7 @@ Qed.
 
 Lemma no_lift : forall s u, Inv S s -> lift S s = None -> virtual_time s <= counter s u.
 Proof.
-  intros s u I. unfold lift. destruct sound_S as (_ & _ & _ & _ & _ & -> & _).
+  intros s u I. unfold lift. destruct sound_S as (_ & _ & _ & _ & _ & _ & -> & _).
   destruct (least (counter s) (waiting s)) as [n|] eqn:E; [discriminate|].
   apply least_none in E. destruct (last_left s) eqn:L; [discriminate|].
   intros _. pose proof (nobody_waits _ _ I E) as N. rewrite L in N. auto.
@@ -207,28 +207,29 @@ Qed.
 
 Lemma Inv_enter : forall s j, Inv S s -> well_formed j -> Inv S (enter S true j s).
 Proof.
-  intros s j I F. pose proof slack_nonneg as Cr.
+  intros s j I F. pose proof slack_nonneg as Cr. pose proof bursts as Bu.
   unfold enter. simpl. destruct (waits (owner j) s) eqn:W; simpl.
   { apply waits_iff in W. destruct W as (k & K & Ek).
     split; simpl; intros; try discriminate.
     - destruct H as [[<-|H]|H]; auto; apply I; auto.
-    - destruct H as [<-|H]; [rewrite <- Ek|]; apply I; auto.
+    - destruct H as [<-|H]; [simpl; rewrite <- Ek|]; apply I; auto.
     - apply I.
     - apply I.
     - apply I. }
   destruct (lift S s) as [m|] eqn:L.
-  - pose proof (lift_above _ _ I L) as [A Am]. pose proof (lift_below _ _ L) as B.
+  - pose proof (lift_marks _ _ L) as Am. pose proof (lift_below _ _ L) as Be.
     split; simpl; intros; try discriminate.
     + destruct H as [[<-|H]|H]; auto; apply I; auto.
-    + at_client (owner j0) (owner j); [lia|].
-      destruct H as [<-|H]; [congruence|]. specialize (B _ H). lia.
-    + pose proof (ceiling _ _ I u). pose proof (commit _ _ I u).
+    + destruct H as [<-|H]; simpl; [rewrite set_same; lia|].
+      specialize (Be _ H). pose proof (floor _ _ I _ H). specialize (Bu (owner j0)). at_client (owner j0) (owner j); lia.
+    + pose proof (ceiling _ _ I u). pose proof (commit _ _ I u). specialize (Bu u).
       at_client u (owner j); lia.
     + apply I.
     + rewrite <- Am. apply mark_of_the_larger. apply I.
   - split; simpl; intros; try discriminate.
     + destruct H as [[<-|H]|H]; auto; apply I; auto.
-    + destruct H as [<-|H]; [apply no_lift; auto|apply I; auto].
+    + destruct H as [<-|H]; simpl; [|apply I; auto].
+      pose proof (no_lift _ (owner j) I L). specialize (Bu (owner j)). lia.
     + apply I.
     + apply I.
     + apply I.
@@ -272,15 +273,15 @@ Qed.
 Lemma Inv_settled : forall s j, Inv S s -> well_formed j -> Inv S (settled S j s).
 Proof.
   intros s j I F. pose proof (refund_nonneg j F) as R.
-  unfold settled. destruct sound_S as (_ & _ & _ & _ & _ & _ & _ & ->).
+  unfold settled. destruct sound_S as (_ & _ & _ & _ & Bu & _ & _ & _ & ->).
   split; simpl; intros.
   - apply I; auto.
-  - pose proof (floor _ _ I _ H). at_client (owner j0) (owner j); lia.
+  - pose proof (floor _ _ I _ H). specialize (Bu (owner j0)). at_client (owner j0) (owner j); lia.
   - pose proof (ceiling _ _ I u). at_client u (owner j); lia.
   - apply I.
   - apply I.
   - pose proof (nobody_waits _ _ I H) as N. destruct (last_left s) as [l|].
-    + at_client l (owner j); lia.
+    + specialize (Bu l). at_client l (owner j); lia.
     + intros u. specialize (N u). at_client u (owner j); lia.
 Qed.
 
@@ -297,46 +298,71 @@ Proof.
   - subst rest. unfold left_by; simpl. apply I; auto.
 Qed.
 
+Lemma ready_waits : forall s j, In j (ready S s) -> In j (waiting s).
+Proof. intros s j H. apply filter_In in H. apply H. Qed.
+
 Lemma in_turn_is : forall s j, in_turn S j s = true ->
-  exists m, least (counter s) (waiting s) = Some m /\ counter s (owner j) <= mark S m + slack S.
+  exists m, least (counter s) (ready S s) = Some m /\ counter s (owner j) <= mark S m + slack S
+            /\ holds S (waiting s) (running s) (owner j) = false
+            /\ (preferred S (owner j) s = false -> mark S (counter s (owner j)) <= mark S m).
 Proof.
-  intros s j. unfold in_turn. destruct sound_S as (_ & _ & _ & _ & -> & _).
-  destruct (least (counter s) (waiting s)) as [m|]; [|discriminate].
-  intros H. exists m. split; auto. apply Z.leb_le in H. pose proof quantum_positive as P.
-  pose proof (mark_below (counter s (owner j) - credit S)) as B. unfold mark, slack in *.
-  pose proof (Z.mul_le_mono_nonneg_r _ _ (quantum S) ltac:(lia) H). lia.
+  intros s j. unfold in_turn. destruct sound_S as (_ & Cr & _ & _ & _ & -> & _).
+  destruct (least (counter s) (ready S s)) as [m|]; [|discriminate].
+  intros H. apply andb_true_iff in H. destruct H as [Hold H]. apply negb_true_iff in Hold.
+  exists m. split; auto. apply Z.leb_le in H. pose proof quantum_positive as P.
+  set (c := counter s (owner j) - (if preferred S (owner j) s then credit S else 0)) in *.
+  pose proof (mark_below c) as Be. unfold mark, slack in *.
+  pose proof (Z.mul_le_mono_nonneg_r _ _ (quantum S) ltac:(lia) H).
+  assert (counter s (owner j) <= c + credit S) by (unfold c; destruct (preferred S (owner j) s); lia).
+  split; [lia|]. split; auto. intros E. unfold c in *. rewrite E, Z.sub_0_r in *. lia.
+Qed.
+
+(* The least counter that is not held is above the least by what is passed over. *)
+Lemma passed_over_is : forall s m, least (counter s) (ready S s) = Some m ->
+  exists n, least (counter s) (waiting s) = Some n /\ n <= m /\ mark S m = mark S n + passed_over S s.
+Proof.
+  intros s m L. unfold passed_over. rewrite L.
+  destruct (least (counter s) (waiting s)) as [n|] eqn:E.
+  - exists n. repeat split; [|lia]. apply (least_above _ _ _ n L).
+    intros j J. apply (least_below _ _ _ E). apply ready_waits. exact J.
+  - apply least_none in E. unfold ready in L. rewrite E in L. discriminate.
+Qed.
+
+Lemma passed_over_nonneg : forall s, 0 <= passed_over S s.
+Proof.
+  intros s. destruct (least (counter s) (ready S s)) as [m|] eqn:L; [|unfold passed_over; rewrite L; lia].
+  destruct (passed_over_is _ _ L) as (n & _ & Le & E). pose proof (mark_grows n m Le). lia.
 Qed.
 
 Lemma Inv_picked : forall s name j cached rest, Inv S s -> take name (waiting s) = Some (j, rest) ->
   in_turn S j s = true -> Inv S (picked S j cached rest s).
 Proof.
   intros s name j cached rest I T Turn. destruct (take_in _ _ _ _ T) as [Hj Hr].
-  destruct (in_turn_is _ _ Turn) as (m & L & Cm).
+  destruct (in_turn_is _ _ Turn) as (m & L & Cm & _).
+  destruct (passed_over_is _ _ L) as (n & Ln & _ & Em). pose proof (passed_over_nonneg s) as Po.
   pose proof (formed _ _ I j (or_introl Hj)) as F.
   set (k := paid_up_to j (if by_chunk S then cached else prompt j) (predicted j)).
   assert (Fk : well_formed k) by (apply paid_formed; auto; apply F).
   pose proof (paid_bills j (if by_chunk S then cached else prompt j) (predicted j) F) as Bk. fold k in Bk.
   pose proof (unpaid_nonneg k Fk) as Pk.
-  pose proof (floor _ _ I j Hj) as Fj.
-  assert (Vm : virtual_time s <= mark S m).
-  { rewrite <- (on_a_mark _ _ I). apply mark_grows. eapply least_above; eauto; apply I. }
-  pose proof (mark_below m) as Mm.
-  pose proof (least_below _ _ _ L) as Lb. pose proof (Lb _ Hj) as Lj.
+  pose proof (floor _ _ I j Hj) as Fj. pose proof (mark_below n) as Mn. pose proof bursts as Bu.
+  pose proof (least_below _ _ _ Ln) as Lb. pose proof (Lb _ Hj) as Lj.
   assert (Ok : owner k = owner j) by reflexivity.
-  unfold picked. fold k. rewrite L.
+  unfold picked. fold k. rewrite Ln.
   split; cbn [waiting running counter virtual_time certificate last_left]; intros.
   - destruct H as [H|[<-|H]]; auto; apply I; auto.
-  - specialize (Lb _ (Hr _ H)). at_client (owner j0) (owner j); lia.
+  - specialize (Lb _ (Hr _ H)). pose proof (floor _ _ I _ (Hr _ H)). specialize (Bu (owner j0)).
+    at_client (owner j0) (owner j); lia.
   - pose proof (ceiling _ _ I u). pose proof (commit _ _ I u).
     cbn [committed]. rewrite !Ok. at_client u (owner j); lia.
   - pose proof (commit _ _ I u). cbn [committed]. rewrite !Ok. at_client u (owner j); lia.
   - apply mark_of_the_larger. apply I.
-  - subst rest. unfold left_by; simpl. rewrite set_same. lia.
+  - subst rest. unfold left_by; simpl. specialize (Bu (owner j)). rewrite set_same. lia.
 Qed.
 
 Lemma Inv_step : forall s e t, Inv S s -> step S s e = Some t -> Inv S t.
 Proof.
-  intros s e t I. pose proof sound_S as (_ & _ & _ & _ & _ & _ & Lv & _).
+  intros s e t I. pose proof sound_S as (_ & _ & _ & _ & _ & _ & _ & Lv & _).
   destruct e; simpl.
   - destruct (_ && _) eqn:G; [|discriminate]. intros H; inversion H.
     apply Inv_enter; auto. rewrite !andb_true_iff, !Z.leb_le in G. unfold well_formed; simpl; lia.
@@ -405,7 +431,7 @@ Lemma effect : forall s e t u, Inv S s -> step S s e = Some t ->
 Proof.
   intros s e t u I. destruct e; simpl.
   - destruct (_ && _); [|discriminate]. intros H; inversion H.
-    destruct (enter_effect true s (Job name client prompt_tokens max_outputs prediction false 0 0 0) u I)
+    destruct (enter_effect true s (Job name client prompt_tokens max_outputs prediction false 0 0 0 0) u I)
       as (A & B & C & D & E & G). rewrite B, D, G. repeat split; try lia. intros W; rewrite (C W); lia.
   - destruct (take name (waiting s)) as [[j rest]|] eqn:T; [|discriminate].
     destruct (in_turn S j s && admits S (running s) j); [|discriminate].
@@ -437,13 +463,13 @@ Proof.
     pose proof (formed _ _ I j (or_intror Hj)) as F. pose proof (refund_nonneg j F) as R.
     pose proof (unpaid_nonneg j F) as P.
     rewrite (take_committed _ u _ _ _ _ T).
-    unfold settled. destruct sound_S as (_ & _ & _ & _ & _ & _ & _ & ->).
+    unfold settled. destruct sound_S as (_ & _ & _ & _ & _ & _ & _ & _ & ->).
     cbn [with_running counter service running virtual_time certificate committed].
     repeat split; try lia; [| |right]; at_client u (owner j); lia.
   - destruct (take name (waiting s)) as [[j rest]|] eqn:T; [|discriminate].
     intros H; inversion H. destruct (take_in _ _ _ _ T) as [Hj _].
     pose proof (formed _ _ I j (or_introl Hj)) as F. pose proof (refund_nonneg j F) as R.
-    unfold settled. destruct sound_S as (_ & _ & _ & _ & _ & _ & _ & ->).
+    unfold settled. destruct sound_S as (_ & _ & _ & _ & _ & _ & _ & _ & ->).
     cbn [with_waiting counter service running virtual_time certificate].
     repeat split; try lia; [| |right]; at_client u (owner j); lia.
   - destruct (take name (running s)) as [[j rest]|] eqn:T; [|discriminate].
@@ -484,9 +510,9 @@ Qed.
 (* What any client gets: at most what it was owed, until it waits; from then on no more than its counter rises. *)
 Lemma what_anybody_gets : forall events s t g v0 u0, Inv S s -> run S s events = Some t ->
   v0 <= virtual_time s ->
-  u0 + committed S g (running s) <= certificate s \/ u0 <= certificate s + counter s g - v0 ->
+  u0 + committed S g (running s) <= certificate s \/ u0 <= certificate s + counter s g + largest_burst - v0 ->
   u0 + got g s t + committed S g (running t) <= certificate t
-  \/ u0 + got g s t <= certificate t + counter t g - v0.
+  \/ u0 + got g s t <= certificate t + counter t g + largest_burst - v0.
 Proof.
   unfold got. induction events as [|e events IH]; simpl; intros s t g v0 u0 I H V A.
   { inversion H; subst. lia. }
@@ -496,25 +522,26 @@ Proof.
   replace (u0 + (service t g - service s g)) with (u0 + (service m g - service s g) + (service t g - service m g)) by lia.
   apply IH; auto; [eapply Inv_step; eauto|lia|].
   destruct C as [W|C]; [|lia]. right.
-  apply waits_iff in W. destruct W as (j & Hj & <-). pose proof (floor _ _ I _ Hj). lia.
+  apply waits_iff in W. destruct W as (j & Hj & <-). pose proof (floor _ _ I _ Hj). pose proof (bursts (owner j)). lia.
 Qed.
 
 (* --- the bounds ------------------------------------------------------------------------------------------------ *)
 
 Lemma gap : forall s f g, reachable S s ->
-  waits f s = true -> waits g s = true -> Z.abs (counter s f - counter s g) <= certificate s + slack S.
+  waits f s = true -> waits g s = true -> Z.abs (counter s f - counter s g) <= certificate s + slack S + largest_burst.
 Proof.
   intros s f g R F G. pose proof (Inv_reachable _ R) as I.
   apply waits_iff in F. apply waits_iff in G. destruct F as (i & Hi & <-), G as (j & Hj & <-).
   pose proof (floor _ _ I _ Hi). pose proof (floor _ _ I _ Hj).
   pose proof (ceiling _ _ I (owner i)). pose proof (ceiling _ _ I (owner j)).
+  pose proof (bursts (owner i)). pose proof (bursts (owner j)).
   pose proof (committed_nonneg_in s (owner i) I). pose proof (committed_nonneg_in s (owner j) I). lia.
 Qed.
 
 Lemma difference : forall s events t f g,
   reachable S s -> run S s events = Some t ->
   throughout S (fun x => waits f x = true) s events -> throughout S (fun x => waits g x = true) s events ->
-  Z.abs (got f s t - got g s t) <= 2 * (certificate t + slack S).
+  Z.abs (got f s t - got g s t) <= 2 * (certificate t + slack S + largest_burst).
 Proof.
   intros s events t f g R H F G. pose proof (Inv_reachable _ R) as I.
   rewrite (who_waits_is_not_lifted _ _ _ _ I H F), (who_waits_is_not_lifted _ _ _ _ I H G).
@@ -527,12 +554,13 @@ Qed.
 
 Lemma lead : forall s events t f g,
   reachable S s -> run S s events = Some t -> throughout S (fun x => waits f x = true) s events ->
-  got g s t - got f s t <= 3 * (certificate t + slack S).
+  got g s t - got f s t <= 3 * (certificate t + slack S + largest_burst).
 Proof.
   intros s events t f g R H F. pose proof (Inv_reachable _ R) as I. pose proof (Inv_run _ _ _ I H) as J.
   rewrite (who_waits_is_not_lifted _ _ _ _ I H F).
   destruct (throughout_last _ _ _ _ F H) as [_ Wt]. pose proof slack_nonneg as Cr.
   apply waits_iff in Wt. destruct Wt as (j & Hj & <-). pose proof (floor _ _ J _ Hj) as Ft.
+  pose proof (bursts (owner j)) as Bf.
   pose proof (ceiling _ _ I (owner j)) as Cs. pose proof (committed_nonneg_in s (owner j) I).
   pose proof (ceiling _ _ J g) as Ct. pose proof (committed_nonneg_in t g J).
   pose proof (commit _ _ I g). pose proof (commit _ _ J g). destruct (time_passes _ _ _ I H).
@@ -543,12 +571,13 @@ Qed.
 Lemma before_a_newcomer : forall s events t f g,
   reachable S s -> run S s events = Some t -> throughout S (fun x => waits f x = true) s events ->
   counter s f <= virtual_time s -> got f s t <= 0 ->
-  got g s t <= 2 * (certificate t + slack S).
+  got g s t <= 2 * (certificate t + slack S + largest_burst).
 Proof.
   intros s events t f g R H F New None. pose proof (Inv_reachable _ R) as I. pose proof (Inv_run _ _ _ I H) as J.
   rewrite (who_waits_is_not_lifted _ _ _ _ I H F) in None.
   destruct (throughout_last _ _ _ _ F H) as [_ Wt]. pose proof slack_nonneg as Cr.
   apply waits_iff in Wt. destruct Wt as (j & Hj & <-). pose proof (floor _ _ J _ Hj) as Ft.
+  pose proof (bursts (owner j)) as Bf.
   pose proof (ceiling _ _ J g) as Ct. pose proof (committed_nonneg_in t g J).
   pose proof (commit _ _ I g). pose proof (commit _ _ J g). destruct (time_passes _ _ _ I H).
   destruct (what_anybody_gets _ _ _ g (virtual_time s) 0 I H ltac:(lia) ltac:(lia)); lia.
@@ -557,27 +586,15 @@ Qed.
 Lemma flood : forall s events t f others,
   reachable S s -> run S s events = Some t -> throughout S (fun x => waits f x = true) s events ->
   counter s f <= virtual_time s -> got f s t <= 0 ->
-  all_got others s t <= Z.of_nat (length others) * (2 * (certificate t + slack S)).
+  all_got others s t <= Z.of_nat (length others) * (2 * (certificate t + slack S + largest_burst)).
 Proof.
   intros s events t f others R H F New None.
   induction others as [|g others IH]; cbn [all_got length]; [lia|].
   pose proof (before_a_newcomer _ _ _ _ g R H F New None). lia.
 Qed.
 
-Lemma aging : forall s name cached t,
-  step S s (Pick name cached) = Some t ->
-  exists j m, In j (waiting s) /\ id j = name /\ least (counter s) (waiting s) = Some m
-              /\ counter s (owner j) <= mark S m + slack S.
-Proof.
-  intros s name cached t. simpl.
-  destruct (take name (waiting s)) as [[j rest]|] eqn:T; [|discriminate].
-  destruct (in_turn S j s) eqn:Turn; [|discriminate]. intros _.
-  destruct (in_turn_is _ _ Turn) as (m & L & C). exists j, m.
-  destruct (take_in _ _ _ _ T). pose proof (take_id _ _ _ _ T). auto.
-Qed.
-
 Lemma no_credit : forall s f, reachable S s ->
-  waits f s = true -> virtual_time s <= counter s f.
+  waits f s = true -> virtual_time s <= counter s f + burst S f.
 Proof.
   intros s f R F. apply waits_iff in F. destruct F as (j & Hj & <-). apply (Inv_reachable _ R); auto.
 Qed.

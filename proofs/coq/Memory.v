@@ -81,6 +81,7 @@ Definition within (j : job) : Prop :=
 (* Who runs has paid for its prompt, unless it is charged by the chunk. *)
 Definition prompt_is_paid (j : job) : Prop := by_chunk S = false -> paid_prompt j = prompt j.
 
+Hypothesis nobody_is_held : holds S = no_caps.
 Hypothesis bound_nonneg : 0 <= bound.
 Hypothesis bound_holds : forall running j,
   (forall k, In k running -> within k /\ prompt_is_paid k) -> within j -> admits S running j = true ->
@@ -90,6 +91,14 @@ Record Within (s : state) : Prop := {
   waiting_within : forall j, In j (waiting s) -> within j;
   running_within : forall j, In j (running s) -> within j /\ prompt_is_paid j;
   certificate_within : certificate s <= bound }.
+
+Lemma nobody_is_passed_over : forall s, passed_over S s = 0.
+Proof.
+  intros s. unfold passed_over, ready. rewrite nobody_is_held.
+  assert (E : forall jobs, filter (fun j => negb (no_caps (waiting s) (running s) (owner j))) jobs = jobs)
+    by (unfold no_caps; cbn [negb]; induction jobs as [|j jobs IH]; cbn [filter]; congruence).
+  rewrite E. destruct (least (counter s) (waiting s)); lia.
+Qed.
 
 Lemma enter_within : forall lifted j s, Within s -> within j -> Within (enter S lifted j s).
 Proof.
@@ -113,7 +122,8 @@ Proof.
     + intros k [<-|K]; auto. split.
       * split; [apply paid_formed; auto; apply F|]. unfold well_formed in F. simpl. lia.
       * unfold prompt_is_paid. intros Eq. rewrite Eq. simpl. destruct F. lia.
-    + cbn [committed]. change (owner (paid_up_to j (if by_chunk S then cached else prompt j) (predicted j))) with (owner j).
+    + rewrite nobody_is_passed_over. cbn [committed].
+      change (owner (paid_up_to j (if by_chunk S then cached else prompt j) (predicted j))) with (owner j).
       rewrite Nat.eqb_refl. unfold unpaid in *.
       change (whole S (paid_up_to j (if by_chunk S then cached else prompt j) (predicted j))) with (whole S j). lia.
   - destruct (take name (running s)) as [[j rest]|] eqn:T; [|discriminate].
@@ -205,12 +215,12 @@ Proof.
 Qed.
 
 Lemma U_of_reserving : forall S price most w_p w_q M L events s,
-  costs S = linear price w_p w_q -> (forall u, 0 <= price u <= most) -> 0 <= w_p -> 0 <= w_q ->
+  holds S = no_caps -> costs S = linear price w_p w_q -> (forall u, 0 <= price u <= most) -> 0 <= w_p -> 0 <= w_q ->
   0 <= M -> 0 <= L -> by_chunk S = false -> admits S = reserves M ->
   prompts_within L events -> run S initial events = Some s ->
   certificate s <= most * U_of_reservation w_p w_q M L.
 Proof.
-  intros S price most w_p w_q M L events s Co Pr Wp Wq HM HL Ch Ad Within H.
+  intros S price most w_p w_q M L events s No Co Pr Wp Wq HM HL Ch Ad Within H.
   destruct (some_output_is_longest _ _ Within) as [O A].
   assert (0 <= most) by (specialize (Pr 0%nat); lia).
   assert (0 <= U_of_reservation w_p w_q M L) by (unfold U_of_reservation; nia).
@@ -247,11 +257,11 @@ Qed.
 
 (* Several prompts of a client may be unpaid then; with w_p <= w_q it is the same constant. *)
 Lemma U_of_reserving_by_chunk : forall S price most w_p w_q M events s,
-  costs S = linear price w_p w_q -> (forall u, 0 <= price u <= most) -> 0 <= w_p -> 0 <= w_q ->
+  holds S = no_caps -> costs S = linear price w_p w_q -> (forall u, 0 <= price u <= most) -> 0 <= w_p -> 0 <= w_q ->
   0 <= M -> admits S = reserves M -> run S initial events = Some s ->
   certificate s <= most * (Z.max w_p w_q * M).
 Proof.
-  intros S price most w_p w_q M events s Co Pr Wp Wq HM Ad H.
+  intros S price most w_p w_q M events s No Co Pr Wp Wq HM Ad H.
   destruct (some_prompt_is_longest events) as [L Within]. destruct (some_output_is_longest _ _ Within) as [O A].
   assert (0 <= most) by (specialize (Pr 0%nat); lia).
   apply (certificate_is_within S L O 0) with (events := events); auto; [nia| |left; lia].
@@ -328,12 +338,12 @@ Proof.
 Qed.
 
 Lemma U_of_peak_occupancy : forall S price most w_p w_q M L seats longest events s,
-  costs S = linear price w_p w_q -> (forall u, 0 <= price u <= most) -> 0 <= w_p -> 0 <= w_q ->
+  holds S = no_caps -> costs S = linear price w_p w_q -> (forall u, 0 <= price u <= most) -> 0 <= w_p -> 0 <= w_q ->
   0 <= M -> 0 <= L -> 0 <= seats -> by_chunk S = false -> admits S = peak_fits M seats longest ->
   arrivals_within L (Z.of_nat longest) events -> run S initial events = Some s ->
   certificate s <= most * (w_p * L + w_q * harmonic M seats longest).
 Proof.
-  intros S price most w_p w_q M L seats longest events s Co Pr Wp Wq HM HL HK Ch Ad A H.
+  intros S price most w_p w_q M L seats longest events s No Co Pr Wp Wq HM HL HK Ch Ad A H.
   assert (0 <= most) by (specialize (Pr 0%nat); lia).
   assert (Pos : forall n, 0 <= harmonic M seats n).
   { induction n as [|n IH]; cbn [harmonic]; [lia|].
@@ -392,12 +402,12 @@ Proof.
 Qed.
 
 Lemma U_of_peak_occupancy_by_chunk : forall S price most w_p w_q M L seats longest events s,
-  costs S = linear price w_p w_q -> (forall u, 0 <= price u <= most) -> 0 <= w_p -> 0 <= w_q ->
+  holds S = no_caps -> costs S = linear price w_p w_q -> (forall u, 0 <= price u <= most) -> 0 <= w_p -> 0 <= w_q ->
   0 <= M -> 0 <= seats -> admits S = peak_fits M seats longest ->
   arrivals_within L (Z.of_nat longest) events -> asks_for_outputs 1 events -> run S initial events = Some s ->
   certificate s <= most * (w_p * M + w_q * harmonic M seats longest).
 Proof.
-  intros S price most w_p w_q M L seats longest events s Co Pr Wp Wq HM HK Ad A Fe H.
+  intros S price most w_p w_q M L seats longest events s No Co Pr Wp Wq HM HK Ad A Fe H.
   assert (0 <= most) by (specialize (Pr 0%nat); lia).
   assert (Pos : forall n, 0 <= harmonic M seats n).
   { induction n as [|n IH]; cbn [harmonic]; [lia|].

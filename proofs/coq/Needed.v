@@ -19,7 +19,7 @@ Definition one_and_two : tariff := linear (fun _ => 1) 1 2.
 Lemma one_and_two_is_sensible : sensible one_and_two.
 Proof. apply linear_is_sensible; intros; lia. Qed.
 
-Ltac has_switches := split; [apply linear_is_sensible; intros; lia|simpl; repeat split; lia].
+Ltac has_switches := split; [apply linear_is_sensible; intros; lia|simpl; unfold no_burst; repeat split; lia].
 
 (* Client 0 asks for one token of prompt, n times, and is served at once. *)
 Definition turn : list event := [Arrive 0 0 1 0 0; Pick 0 0; Finish 0].
@@ -47,14 +47,15 @@ Ltac facts := decide_comparisons; repeat split; auto; lia.
 
 (* --- the lift into an empty queue ------------------------------------------------------------------------------------ *)
 
-Definition no_lift_when_empty : scheduler := Scheduler one_and_two 0 1 false anything_fits true false true true.
+Definition no_lift_when_empty : scheduler := plain one_and_two false anything_fits true false true true.
 
 Lemma alone : forall n, exists s, run no_lift_when_empty initial (turns n) = Some s
-  /\ waiting s = [] /\ running s = [] /\ counter s 0%nat = Z.of_nat n /\ counter s 1%nat = 0 /\ certificate s <= 1.
+  /\ waiting s = [] /\ running s = [] /\ counter s 0%nat = Z.of_nat n /\ counter s 1%nat = 0 /\ certificate s <= 1
+  /\ virtual_time s <= Z.of_nat n.
 Proof.
-  induction n as [|n ([c w W' B' l v u] & R & W & B & C0 & C1 & U)].
+  induction n as [|n ([c w W' B' l v u i] & R & W & B & C0 & C1 & U & V)].
   - exists initial. simpl. repeat split; lia.
-  - cbn [waiting running counter last_left certificate] in W, B, C0, C1, U. subst W' B'. cbn [turns].
+  - cbn [waiting running counter last_left certificate virtual_time] in W, B, C0, C1, U, V. subst W' B'. cbn [turns].
     destruct l as [l|]; (eexists; split; [run_on R|facts]).
 Qed.
 
@@ -65,8 +66,8 @@ Theorem without_the_lift_into_an_empty_queue_no_bound_holds : exists S, switched
     /\ certificate s + credit S <= 1 /\ counter s 0%nat - counter s 1%nat = Z.of_nat n.
 Proof.
   exists no_lift_when_empty. split; [has_switches|].
-  intros n. destruct (alone n) as ([c w W' B' l v u] & R & W & B & C0 & C1 & U).
-  cbn [waiting running counter last_left certificate] in W, B, C0, C1, U. subst W' B'.
+  intros n. destruct (alone n) as ([c w W' B' l v u i] & R & W & B & C0 & C1 & U & V).
+  cbn [waiting running counter last_left certificate virtual_time] in W, B, C0, C1, U, V. subst W' B'.
   pose (last := [Arrive 1 1 1 0 0; Arrive 0 0 1 0 0]).
   destruct l as [l|];
   (eexists; split; [exists (turns n ++ last); run_on R|facts]).
@@ -74,19 +75,20 @@ Qed.
 
 (* --- the lift of victims ---------------------------------------------------------------------------------------------- *)
 
-Definition no_lift_of_victims : scheduler := Scheduler one_and_two 0 1 false anything_fits true true false true.
+Definition no_lift_of_victims : scheduler := plain one_and_two false anything_fits true true false true.
 
-Definition long_runner : job := Job 1 1 1 1 0 true 1 0 0.
+Definition long_runner : job := Job 1 1 1 1 0 true 1 0 0 0.
 
 Definition beside_it : list event := [Arrive 1 1 1 1 0; Pick 1 0; Arrive 0 0 1 0 0; Pick 0 0; Finish 0].
 
 Lemma beside_a_long_runner : forall n, exists s, run no_lift_of_victims initial (beside_it ++ turns n) = Some s
   /\ waiting s = [] /\ running s = [long_runner] /\ last_left s = Some 0%nat
-  /\ counter s 0%nat = 2 + Z.of_nat n /\ counter s 1%nat = 1 /\ certificate s <= 3.
+  /\ counter s 0%nat = 2 + Z.of_nat n /\ counter s 1%nat = 1 /\ certificate s <= 3
+  /\ virtual_time s <= 2 + Z.of_nat n.
 Proof.
-  induction n as [|n ([c w W' B' l v u] & R & W & B & L & C0 & C1 & U)].
+  induction n as [|n ([c w W' B' l v u i] & R & W & B & L & C0 & C1 & U & V)].
   - eexists. split; [vm_compute; reflexivity|facts].
-  - cbn [waiting running counter last_left certificate] in W, B, L, C0, C1, U. subst W' B' l. cbn [turns]. rewrite app_assoc.
+  - cbn [waiting running counter last_left certificate virtual_time] in W, B, L, C0, C1, U, V. subst W' B' l. cbn [turns]. rewrite app_assoc.
     eexists. split; [run_on R|facts].
 Qed.
 
@@ -97,25 +99,26 @@ Theorem without_the_lift_of_victims_no_bound_holds : exists S, switched S true t
     /\ certificate s + credit S <= 3 /\ counter s 0%nat - counter s 1%nat = 1 + Z.of_nat n.
 Proof.
   exists no_lift_of_victims. split; [has_switches|].
-  intros n. destruct (beside_a_long_runner n) as ([c w W' B' l v u] & R & W & B & L & C0 & C1 & U).
-  cbn [waiting running counter last_left certificate] in W, B, L, C0, C1, U. subst W' B' l.
+  intros n. destruct (beside_a_long_runner n) as ([c w W' B' l v u i] & R & W & B & L & C0 & C1 & U & V).
+  cbn [waiting running counter last_left certificate virtual_time] in W, B, L, C0, C1, U, V. subst W' B' l.
   pose (last := [Arrive 0 0 1 0 0; Preempt 1]).
   eexists. split; [exists ((beside_it ++ turns n) ++ last); run_on R|facts].
 Qed.
 
 (* --- stopping at the head --------------------------------------------------------------------------------------------- *)
 
-Definition goes_on_past_the_head : scheduler := Scheduler one_and_two 0 1 false (reserves 4) false true true true.
+Definition goes_on_past_the_head : scheduler := plain one_and_two false (reserves 4) false true true true.
 
 Definition memory_is_held : list event := [Arrive 2 2 1 2 0; Pick 2 0; Arrive 1 1 1 1 0; Arrive 0 0 1 0 0; Pick 0 0; Finish 0].
 
 Lemma past_the_head : forall n, exists s, run goes_on_past_the_head initial (memory_is_held ++ turns n) = Some s
-  /\ waiting s = [Job 1 1 1 1 0 false 0 0 0] /\ running s = [Job 2 2 1 2 0 true 1 0 0]
-  /\ counter s 0%nat = 2 + Z.of_nat n /\ counter s 1%nat = 1 /\ certificate s <= 5.
+  /\ waiting s = [Job 1 1 1 1 0 false 0 0 0 1] /\ running s = [Job 2 2 1 2 0 true 1 0 0 0]
+  /\ counter s 0%nat = 2 + Z.of_nat n /\ counter s 1%nat = 1 /\ certificate s <= 5
+  /\ virtual_time s <= 1.
 Proof.
-  induction n as [|n ([c w W' B' l v u] & R & W & B & C0 & C1 & U)].
+  induction n as [|n ([c w W' B' l v u i] & R & W & B & C0 & C1 & U & V)].
   - eexists. split; [vm_compute; reflexivity|facts].
-  - cbn [waiting running counter last_left certificate] in W, B, C0, C1, U. subst W' B'. cbn [turns]. rewrite app_assoc.
+  - cbn [waiting running counter last_left certificate virtual_time] in W, B, C0, C1, U, V. subst W' B'. cbn [turns]. rewrite app_assoc.
     eexists. split; [run_on R|facts].
 Qed.
 
@@ -126,15 +129,15 @@ Theorem without_a_stop_at_the_head_no_bound_holds : exists S M, switched S false
     /\ certificate s + credit S <= 5 /\ counter s 0%nat - counter s 1%nat = 1 + Z.of_nat n.
 Proof.
   exists goes_on_past_the_head, 4. split; [has_switches|split; [reflexivity|]].
-  intros n. destruct (past_the_head n) as ([c w W' B' l v u] & R & W & B & C0 & C1 & U).
-  cbn [waiting running counter last_left certificate] in W, B, C0, C1, U. subst W' B'.
+  intros n. destruct (past_the_head n) as ([c w W' B' l v u i] & R & W & B & C0 & C1 & U & V).
+  cbn [waiting running counter last_left certificate virtual_time] in W, B, C0, C1, U, V. subst W' B'.
   pose (last := [Arrive 0 0 1 0 0]).
   eexists. split; [exists ((memory_is_held ++ turns n) ++ last); run_on R|facts].
 Qed.
 
 (* --- refunds and the virtual time ------------------------------------------------------------------------------------- *)
 
-Definition refunds_without_a_floor : scheduler := Scheduler one_and_two 0 1 false anything_fits true true true false.
+Definition refunds_without_a_floor : scheduler := plain one_and_two false anything_fits true true true false.
 
 (* Client 1 always has a request that waits; each is predicted to have an output. *)
 Definition predicted_picks (n : nat) : list event := [Arrive (3 + n) 1 1 1 1; Pick (2 + n) 0].
@@ -143,7 +146,7 @@ Fixpoint all_predicted_picks (n : nat) : list event :=
   match n with O => [Arrive 2 1 1 1 1] | Datatypes.S m => all_predicted_picks m ++ predicted_picks m end.
 
 Fixpoint predicted_jobs (n : nat) : list job :=
-  match n with O => [] | Datatypes.S m => Job (2 + m) 1 1 1 1 true 1 1 0 :: predicted_jobs m end.
+  match n with O => [] | Datatypes.S m => Job (2 + m) 1 1 1 1 true 1 1 0 (Z.of_nat (pred m)) :: predicted_jobs m end.
 
 Fixpoint finishes (n : nat) : list event :=
   match n with O => [] | Datatypes.S m => Finish (2 + m) :: finishes m end.
@@ -152,12 +155,13 @@ Lemma nothing_is_owed : forall n, committed refunds_without_a_floor 1 (predicted
 Proof. induction n as [|n IH]; [reflexivity|]. cbn [predicted_jobs committed]. rewrite IH. reflexivity. Qed.
 
 Lemma it_pays : forall n, exists s, run refunds_without_a_floor initial (all_predicted_picks n) = Some s
-  /\ waiting s = [Job (2 + n) 1 1 1 1 false 0 0 0] /\ running s = predicted_jobs n
-  /\ counter s 0%nat = 0 /\ counter s 1%nat = 3 * Z.of_nat n /\ certificate s <= 3.
+  /\ waiting s = [Job (2 + n) 1 1 1 1 false 0 0 0 (Z.of_nat (pred n))] /\ running s = predicted_jobs n
+  /\ counter s 0%nat = 0 /\ counter s 1%nat = 3 * Z.of_nat n /\ certificate s <= 3
+  /\ virtual_time s <= 3 * Z.of_nat n /\ picks s = Z.of_nat n.
 Proof.
-  induction n as [|n ([c w W' B' l v u] & R & W & B & C0 & C1 & U)].
+  induction n as [|n ([c w W' B' l v u i] & R & W & B & C0 & C1 & U & V & I)].
   - eexists. split; [vm_compute; reflexivity|facts].
-  - cbn [waiting running counter last_left certificate] in W, B, C0, C1, U. subst W' B'. cbn [all_predicted_picks].
+  - cbn [waiting running counter last_left certificate virtual_time picks] in W, B, C0, C1, U, V, I. subst W' B' i. cbn [all_predicted_picks].
     eexists. split; [run_on R|].
     pose proof (nothing_is_owed n) as P. compute_run_in P. facts.
 Qed.
@@ -169,7 +173,7 @@ Proof.
   induction n as [|n IH]; intros s B.
   - exists s. repeat split; auto; lia.
   - cbn [finishes run step]. rewrite B. cbn [predicted_jobs take id]. rewrite Nat.eqb_refl.
-    set (j := Job _ _ _ _ _ _ _ _ _).
+    set (j := Job _ _ _ _ _ _ _ _ _ _).
     destruct (IH (settled refunds_without_a_floor j (with_running (predicted_jobs n) s)) eq_refl)
       as (t & R & W & U & C0 & C1).
     exists t. rewrite R, W, U, C0, C1. split; [reflexivity|]. facts.
@@ -182,8 +186,8 @@ Theorem without_a_floor_of_refunds_no_bound_holds : exists S, switched S true tr
     /\ certificate s + credit S <= 3 /\ counter s 0%nat - counter s 1%nat = 2 * Z.of_nat n.
 Proof.
   exists refunds_without_a_floor. split; [has_switches|].
-  intros n. destruct (it_pays n) as ([c w W' B' l v u] & R & W & B & C0 & C1 & U).
-  cbn [waiting running counter last_left certificate] in W, B, C0, C1, U. subst W' B'.
+  intros n. destruct (it_pays n) as ([c w W' B' l v u i] & R & W & B & C0 & C1 & U & V & I).
+  cbn [waiting running counter last_left certificate virtual_time picks] in W, B, C0, C1, U, V, I. subst W' B' i.
   assert (R' : exists s, run refunds_without_a_floor initial (all_predicted_picks n ++ [Arrive 1 0 1 0 0]) = Some s
     /\ waits 0 s = true /\ waits 1 s = true /\ running s = predicted_jobs n /\ certificate s <= 3
     /\ counter s 0%nat = 3 * Z.of_nat n /\ counter s 1%nat = 3 * Z.of_nat n).
@@ -212,7 +216,7 @@ Theorem where_a_prompt_token_is_dearer_the_constant_of_the_paper_is_too_small :
     /\ 2 * Z.max (w_p * L) (w_q * M) < got 0 s t - got 1 s t
     /\ got 0 s t - got 1 s t = 2 * U_of_reservation w_p w_q M L.
 Proof.
-  exists (Scheduler (linear (fun _ => 1) 2 1) 0 1 false (reserves 2) true true true true), 2, 1, 2, 1,
+  exists (plain (linear (fun _ => 1) 2 1) false (reserves 2) true true true true), 2, 1, 2, 1,
     [Arrive 0 0 1 1 0; Arrive 1 0 1 1 0; Arrive 2 0 1 1 0; Arrive 10 1 1 1 0; Arrive 11 1 1 1 0;
      Pick 10 0; Serve 10; Finish 10],
     [Pick 0 0; Serve 0; Finish 0; Pick 1 0; Serve 1; Finish 1].
@@ -231,7 +235,7 @@ Theorem with_peak_occupancy_the_constant_of_the_paper_is_too_small :
     /\ throughout S (fun x => waits 0 x = true) s events /\ throughout S (fun x => waits 1 x = true) s events
     /\ 2 * Z.max (1 * L) (2 * M) < got 0 s t - got 1 s t.
 Proof.
-  exists (Scheduler one_and_two 0 1 false (peak_fits 6 3 5) true true true true), 6, 1, 3, 5%nat,
+  exists (plain one_and_two false (peak_fits 6 3 5) true true true true), 6, 1, 3, 5%nat,
     [Arrive 10 1 1 5 0; Arrive 11 1 1 5 0; Arrive 0 0 1 4 0; Arrive 1 0 1 5 0; Arrive 2 0 1 2 0; Arrive 3 0 1 1 0;
      Arrive 4 0 1 1 0; Pick 10 0; Serve 10; Serve 10; Serve 10; Serve 10; Serve 10; Finish 10],
     [Pick 0 0; Serve 0; Serve 0; Serve 0; Serve 0; Finish 0; Pick 1 0; Pick 2 0; Pick 3 0;
@@ -242,8 +246,8 @@ Qed.
 
 (* --- the bounds are reached --------------------------------------------------------------------------------------------- *)
 
-Definition fair : scheduler := Scheduler one_and_two 0 1 false anything_fits true true true true.
-Definition fair_by_chunk : scheduler := Scheduler one_and_two 0 1 true anything_fits true true true true.
+Definition fair : scheduler := plain one_and_two false anything_fits true true true true.
+Definition fair_by_chunk : scheduler := plain one_and_two true anything_fits true true true true.
 
 (* reached: FAIR-7 *)
 Theorem a_gap_of_U_is_reached : exists S s, sound S /\ reachable S s /\ waits 0 s = true /\ waits 1 s = true

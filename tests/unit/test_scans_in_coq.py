@@ -314,6 +314,8 @@ PLANTED = (
     (budgets, "Scans", "Z.min w (Z.max (budget - (given + before wishes i)) 0)", "Z.min w (Z.max (budget - given) 0)"),
     (budgets, "Loops", "if 0 <? samples_left r then", "if 0 <=? samples_left r then"),
     (budgets, "Loops", "then blocks_for missing size else 0", "then 1 else 0"),
+    (budgets, "Loops", "Z := - (- n / size)", "Z := n / size"),
+    (budgets, "Loops", "x :: rest => x + total rest", "x :: rest => x"),
     (victims, "Scans", "free + all <? given + upto sums i", "free + all <=? given + upto sums i"),
     (victims, "Scans", "(firstn stay running, rev (skipn stay running))", "(firstn stay running, skipn stay running)"),
     (victims, "Loops", "(victims ++ [last])", "(last :: victims)"),
