@@ -66,14 +66,15 @@ class Possible:
 @frozen(kw_only=True)
 class Sweep:
     """Conjuncts of one kind, each changed by one token in every way (`variants.py`), and what shows it (`sweep.py`): so
-    many break a proof, forbid a step that must be possible, mean the same (or do in the scope), say of an invariant
-    something else that is true; `surviving` has the names of those that nothing here shows."""
+    many break a proof, forbid a step that must be possible, are implied no more, mean the same (or do in the scope), or
+    say something else of runs that is true as well; `surviving` has those that nothing here shows."""
 
     theory: str
     kind: str
     tried: int
     breaks: int
     forbids: int
+    implied_no_more: int
     equal: int
     equal_in_the_scope: int
     true_too: int

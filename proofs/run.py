@@ -1,13 +1,14 @@
 """Run the proofs, the mutants and the changes in processes, and put what was found into the form of the manifest."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from random import Random
 
 from attrs import frozen
 
 from schedspec.spec.printed import printed
+from schedspec.spec.registry import Conjunct
 
 from . import manifest, mutants, tasks
 from .history import Remembered
@@ -103,8 +104,17 @@ def possible() -> Iterator[manifest.Possible]:
 # --- mutants -----------------------------------------------------------------------------------------------------
 
 
-def trials(rule: str | None = None) -> Iterator[tuple[Theory, mutants.Trial]]:
-    lacking = [(of, c) for of in THEORIES for c in mutants.conjuncts(of.registry) if rule in (None, c.rule)]
+Named = Collection[tuple[str, str]]
+"""Theories, and names of conjuncts."""
+
+
+def trials(rule: str | None = None, among: Named | None = None) -> Iterator[tuple[Theory, mutants.Trial]]:
+    """All mutants; or those of a rule, or some that are named."""
+
+    def is_asked(name: str, conjunct: Conjunct) -> bool:
+        return rule in (None, conjunct.rule) and (among is None or (name, conjunct.name) in among)
+
+    lacking = [(of, c) for of in THEORIES for c in mutants.conjuncts(of.registry) if is_asked(of.name, c)]
     answers = each(tasks.mutate, [(of.name, dropped.name) for of, dropped in lacking])
     for (of, dropped), answer in zip(lacking, answers, strict=True):
         yield of, mutants.Trial(dropped, *(answer or ("unknown", (), "", LIMIT_S)))
@@ -162,7 +172,7 @@ def places(rule: str | None = None) -> list[Place]:
     ]
 
 
-def sample(seed: int) -> list[Place]:
+def sample(seed: int, rule: str | None = None) -> list[Place]:
     """Some of each kind of conjunct and token, in the order of all."""
 
     def stratum(place: Place) -> tuple[str, str, str]:
@@ -170,7 +180,7 @@ def sample(seed: int) -> list[Place]:
         return place[0], kind(variant), variant.kind
 
     rng, chosen = Random(seed), set[Place]()
-    for _, group in groupby(sorted(places(), key=stratum), key=stratum):
+    for _, group in groupby(sorted(places(rule), key=stratum), key=stratum):
         among = list(group)
         chosen.update(rng.sample(among, min(_OF_EACH_KIND, len(among))))
     return sorted(chosen)
@@ -194,6 +204,7 @@ def swept(found: Iterable[Change]) -> Iterator[manifest.Sweep]:
             tried=len(group),
             breaks=fates["breaks"],
             forbids=fates["forbids"],
+            implied_no_more=fates["implied no more"],
             equal=fates["equal"],
             equal_in_the_scope=fates["equal in the scope"],
             true_too=fates["true too"],

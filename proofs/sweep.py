@@ -1,7 +1,7 @@
 """What shows a change of one token: a proof that breaks, or a step that must be possible and is not.
 
-All is asked in a finite scope, where a broken proof comes with a step that breaks it (`mutants.py` says why); only that a
-variant is no change at all is proved of all sizes.
+All is asked in a finite scope, where a broken proof comes with a step that breaks it (`mutants.py` says why).  That a
+variant is no change at all is proved of all sizes, where z3 can.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ import z3
 from attrs import evolve, frozen
 
 from schedspec.spec.registry import Conjunct
-from schedspec.spec.terms import BOOL, Term, lift
+from schedspec.spec.terms import BOOL, lift
 
 from .history import Remembered
 from .obligations import Step, Verdict, can_be, decide, deductive, goals, initially, near, touches
@@ -21,17 +21,16 @@ from .smt import Finite, Unbounded
 from .theory import Theory
 from .variants import Variant
 
-Fate = Literal[
-    "breaks", "forbids", "implied no more", "equal", "equal in the scope", "true too", "survives", "unknown"
-]
+Fate = Literal["breaks", "forbids", "implied no more", "equal", "equal in the scope", "true too", "survives", "unknown"]
 _TRUE = lift(True, BOOL)
 
 
 @frozen
 class Trial:
     """`fate`: a proof breaks; a step is forbidden that must be possible; what followed from the other guards and the
-    invariants does so no more; the variant means the same, or does in the scope; an invariant or a transition holds all the same, and so do all others; or nothing of that shows it.  `by`: the
-    conjunct whose proof breaks and after which event, or the step."""
+    invariants does so no more; the variant means the same, or does in the scope; an invariant or a transition holds all
+    the same, and so do all others; or nothing of that shows it.  `by`: the conjunct whose proof breaks, and after which
+    event; or the step."""
 
     variant: Variant
     fate: Fate
@@ -83,7 +82,9 @@ class Sweep:
         if conjunct.name not in self._needing:
             without = _Changed(self, Variant(conjunct, "left out", _TRUE, 0))
             among = self.everything if conjunct.event is None else self.after(conjunct.event)
-            self._needing[conjunct.name] = [asked for asked in among if without.broken([asked], conjunct)[0] != "proved"]
+            self._needing[conjunct.name] = [
+                asked for asked in among if without.broken([asked], conjunct)[0] != "proved"
+            ]
         return self._needing[conjunct.name]
 
 
@@ -98,13 +99,14 @@ class _Changed:
     # --- a guard or an effect ------------------------------------------------------------------------------------
 
     def as_said(self) -> tuple[Fate, str]:
+        """Whether it breaks something is asked first: most variants do."""
         event = str(self.before.event)
         step = self.sweep.step(self.theory, event)
         is_guard = self.before.kind == "guard"
-        weaker, stronger = self._compared(step)
-        verdict, by = self._breaks(event, is_guard) if weaker != "proved" else ("proved", "")
+        verdict, by = self.broken(self.sweep.needing(self.before) if is_guard else self.sweep.after(event))
         if verdict == "refuted":
             return "breaks", by
+        weaker, stronger = self._compared(step)
         if stronger != "proved" and (forbidden := self._forbidden(step)):
             return "forbids", forbidden
         if stronger != "proved" and is_guard and self._was_implied(step):
@@ -124,9 +126,6 @@ class _Changed:
         others = self._others(step, _in_history(self.now))
         old, new = step.say(self.before.term), step.say(self.now.term)
         return solved(*others, new, z3.Not(old)), solved(*others, old, z3.Not(new))
-
-    def _breaks(self, event: str, is_guard: bool) -> tuple[Verdict, str]:
-        return self.broken(self.sweep.needing(self.before) if is_guard else self.sweep.after(event))
 
     def _forbidden(self, step: Step) -> str:
         """The first step that must be possible and is not."""

@@ -93,7 +93,7 @@ _BEFORE = Engine("state")
 
 ENGINE = Theory(
     registry,
-    parts={"LIVE-2": ("LIVE-2",)},
+    parts={"LIVE-2": ("LIVE-2",), "KV-6": ("KV-6",)},  # that snapshots show what deltas say is tested
     parameters=_parameters(_BEFORE),
     initial=_initial(_BEFORE),
     chosen_initially=frozenset({"free"}),

@@ -2,10 +2,11 @@
 
 A comparison the other way round, or strict; + for -; a constant one larger or smaller; ∧ for ∨; ⇔ for ⇒; a set or a
 truth negated; the least for the greatest; in for out of a set; the branches of a choice; the state before for the one
-after; a variable, a field or a bound name for another of its sort that the same event or family speaks of.
+after; a variable, a field or a bound name for the next of its sort, and the next but one, among those that the same
+event speaks of, or the same rule where no event is named.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import frozen
 
@@ -14,6 +15,7 @@ from schedspec.spec.terms import BOOL, INT, Sort, Term, make, rebuild, walk
 
 _OTHER = {"add": "sub", "sub": "add", "and": "or", "or": "and", "with": "without", "without": "with"}
 _OTHER |= {"least": "most", "most": "least", "le": "lt", "lt": "le", "mul": "add"}
+_OTHER_NAMES = 2
 _NAMES = ("state", "after", "field", "bound")
 Leaves = Mapping[Sort, list[Term]]
 
@@ -99,7 +101,15 @@ def _here(term: Term, leaves: Leaves) -> Iterator[tuple[str, Term]]:
         values = [not args[0]] if isinstance(args[0], bool) else [args[0] + 1, args[0] - 1]
         yield from (("constant", make(term.sort, "const", value)) for value in values)
     if op in _NAMES:
-        yield from (("name", leaf) for leaf in leaves.get(term.sort, ()) if leaf.key() != term.key())
+        yield from (("name", leaf) for leaf in _next(term, leaves.get(term.sort, ())))
+
+
+def _next(name: Term, leaves: Sequence[Term]) -> Iterator[Term]:
+    """Those that come after it, round and round."""
+    keys = [leaf.key() for leaf in leaves]
+    place = keys.index(name.key())
+    others = [*leaves[place + 1 :], *leaves[:place]]
+    return iter(others[:_OTHER_NAMES])
 
 
 def _negated(term: Term) -> Term:
@@ -117,7 +127,7 @@ _KINDS |= {"le": "comparison", "lt": "comparison"}
 
 
 def _leaves(registry: Registry, conjunct: Conjunct) -> Leaves:
-    """Names that are near: those of the same event, or of the same family where no event is named.  Where there is an
+    """Names that are near: those of the same event, or of the same rule where no event is named.  Where there is an
     after-state, each of its variables may stand for the one before, and the other way round."""
     found: dict[tuple[object, ...], Term] = {}
     for other in registry.conjuncts:
@@ -141,9 +151,7 @@ def _leaves(registry: Registry, conjunct: Conjunct) -> Leaves:
 def _is_near(registry: Registry, conjunct: Conjunct, other: Conjunct) -> bool:
     if type(other) is not type(conjunct) and type(conjunct) is Conjunct:
         return False  # no rule reads history
-    if conjunct.event is not None:
-        return other.event == conjunct.event
-    return registry.rules[other.rule].family == registry.rules[conjunct.rule].family
+    return other.event == conjunct.event if conjunct.event is not None else other.rule == conjunct.rule
 
 
 def _may_read(conjunct: Conjunct, leaf: Term) -> bool:

@@ -24,9 +24,16 @@ def each(
     context = get_context("forkserver")  # it holds the solvers ready, and has no threads
     context.set_forkserver_preload(["schedspec.proofs.tasks"])
     with ProcessPool(max_workers=processes, context=context) as pool:
-        waiting = [pool.schedule(function, args=task, timeout=limit_s) for task in tasks]
-        for future in waiting:
-            try:
-                yield future.result()
-            except (TooLong, ProcessExpired):
-                yield None
+        try:
+            yield from _answers([pool.schedule(function, args=task, timeout=limit_s) for task in tasks])
+        except BaseException:
+            pool.stop()  # type: ignore[no-untyped-call]  # else it would finish what nobody waits for
+            raise
+
+
+def _answers(waiting: Iterable[Any]) -> Iterator[Any]:
+    for future in waiting:
+        try:
+            yield future.result()
+        except (TooLong, ProcessExpired):
+            yield None

@@ -63,5 +63,3 @@ def _who_is_turned_away_was_too_long(s: Watched) -> tuple[Bool, ...]:
         _refused_for(s, OUTPUT, lambda r: s.max_output < s.asked_output[r]),
         _refused_for(s, MODEL, lambda r: s.max_model < s.asked_prompt[r] + s.asked_output[r]),
     )
-
-

@@ -69,6 +69,4 @@ def _the_eldest_stays(s: Watched, t: Watched) -> Bool:
     def is_elder(r: RequestId, q: RequestId) -> Bool:
         return s.running.has(r) & s.running.has(q) & (s.victim_key[r] < s.victim_key[q])
 
-    return forall(
-        RequestId, lambda r: forall(RequestId, lambda q: implies(is_elder(r, q), ~(t.phase[r] == WAITING)))
-    )
+    return forall(RequestId, lambda r: forall(RequestId, lambda q: implies(is_elder(r, q), ~(t.phase[r] == WAITING))))

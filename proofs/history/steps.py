@@ -144,6 +144,11 @@ def _one_more_step(s: Watched, e: EndStep, t: Watched) -> Bool:
     return t.ends == s.ends + 1
 
 
+@promise("STEP-1")
+def _sums_are_of_tokens(s: Watched) -> Bool:
+    return (s.prefill >= 0) & (s.decode >= 0)
+
+
 @promise("STEP-1", transition=True)
 def _every_step_is_weighed(s: Watched, t: Watched) -> tuple[Bool, ...]:
     return (
@@ -165,7 +170,7 @@ def _every_admission_is_weighed(s: Watched, t: Watched) -> tuple[Bool, ...]:
     )
 
 
-# --- STEP-2, STEP-4, STEP-7, STEP-11 -------------------------------------------------------------------------------------
+# --- STEP-2, STEP-4, STEP-7, STEP-11 -----------------------------------------------------------------------------
 
 
 @on("STEP-2", on=EndStep)

@@ -73,7 +73,7 @@ class Watched(Engine):
     heard: Set[RequestId]
     unpaid: Int
 
-    # LIFE-5: whose last token has come, whose spare one is the last, and who had stopped when a call ended and was there
+    # LIFE-5: whose last token has come, whose spare one is the last, and who was there still when a call ended
     complete: Set[RequestId]
     last_spare: Map[RequestId, Bool]
     lingering: Int

@@ -28,7 +28,7 @@ from schedspec.spec.relation import (
     Unindex,
 )
 from schedspec.spec.rules.door import BUDGET, KV_BLOCKS, MODEL, OTHER, OUTPUT, PROMPT
-from schedspec.spec.terms import Bool, Int, card
+from schedspec.spec.terms import Bool, Int, card, least
 
 from ..history import registry
 from ..history.watched import Watched
@@ -140,9 +140,9 @@ def a_decode_fills_its_last_block(s: Watched, e: Serve, t: Watched) -> tuple[Boo
 
 @step(Serve)
 def who_is_at_its_goal_decodes(s: Watched, e: Serve, t: Watched) -> tuple[Bool, ...]:
-    """The first decode starts where the prompt ends, after a recomputation too."""
+    """The first decode starts where the prompt ends, after a recomputation too, and is no chunk."""
     r = e.request
-    return ((e.start == s.goal[r]) & (e.samples == 1), s.prompt[r] < s.goal[r])
+    return (~s.chunked & (e.start == s.goal[r]) & (e.samples == 1), (s.prompt[r] < s.goal[r]) & (s.goal[r] >= 2))
 
 
 @step(Serve)
@@ -193,7 +193,8 @@ def the_last_chunk_may_be_behind(s: Watched, e: Serve, t: Watched) -> tuple[Bool
 def a_whole_prompt_may_be_a_step(s: Watched, e: Serve, t: Watched) -> tuple[Bool, ...]:
     """Without chunks a prompt that is as large as a step runs whole."""
     r = e.request
-    return (~s.chunked & (e.tokens == s.token_budget), (e.start == 0) & (e.tokens == s.goal[r]) & (e.tokens >= 2))
+    is_whole = (e.start == 0) & (e.tokens == s.goal[r]) & (e.tokens >= 2) & (e.samples == 1)
+    return (~s.chunked & (e.tokens == s.token_budget), is_whole)
 
 
 @step(Serve)
@@ -216,7 +217,7 @@ def a_step_may_use_everything(s: Watched, e: EndStep, t: Watched) -> tuple[Bool,
 
 @step(EndStep)
 def a_step_may_leave_budget(s: Watched, e: EndStep, t: Watched) -> tuple[Bool, ...]:
-    """A mixed step may leave budget and seats, of which there may be more than tokens, and be the largest such step so far, or not."""
+    """A mixed step may leave budget and seats, more of them than tokens, and be the largest of its kind."""
     return (
         (s.prefill >= 1) & (s.prefill + s.decode < s.token_budget) & (card(s.running) < s.seats),
         (s.largest_mixed < s.load) & (t.largest_mixed < s.token_budget),
@@ -303,7 +304,8 @@ def _had_much(s: Watched, e: Preempt) -> Bool:
 @step(Preempt)
 def the_newest_makes_room_for_another(s: Watched, e: Preempt, t: Watched) -> tuple[Bool, ...]:
     """The newest of two gives way to the other, and one block is enough to be worth it."""
-    return (_had_much(s, e) & ~e.for_itself & (s.freed == 1), card(s.running) == 2)
+    is_newer = least(s.victim_key, s.running, 0) < s.victim_key[e.request]
+    return (_had_much(s, e) & ~e.for_itself & (s.freed == 1), (card(s.running) == 2) & is_newer)
 
 
 @step(Preempt)
