@@ -1,42 +1,23 @@
-"""`schedspec prove`: prove, prove again, leave conjuncts out, check the theorems, and compare with the manifest.
+"""`schedspec prove`: prove, prove again, leave conjuncts out, change them, check the theorems, and compare with the
+manifest.
 
 Importing it needs no solver.  What is not installed is `not run`.
 """
 
 import json
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from attrs import asdict, evolve, frozen
 
 from . import manifest, theorems
-from .manifest import Firing, Manifest, Proof, Theorem
-
-if TYPE_CHECKING:
-    from .mutants import Trial
-    from .obligations import Outcome
-    from .theory import Theory
-
-Say = Callable[[str], None]
-NOT_RUN = "not run"
-
-
-@frozen(kw_only=True)
-class Wanted:
-    """What is asked of a run; `missing`: tool -> why it does not run."""
-
-    rule: str | None
-    mutate: bool
-    missing: Mapping[str, str]
-
-    def runs(self, tool: str) -> bool:
-        return tool not in self.missing
+from .manifest import Manifest, Proof, Theorem
+from .wanted import NOT_RUN, Changes, Say, Solved, Wanted, named
 
 
 @frozen(kw_only=True)
@@ -46,6 +27,7 @@ class Found:
     manifest: Manifest
     statuses: Mapping[str, Mapping[str, str]]
     examples: Mapping[str, str]
+    wrong: tuple[str, ...]
 
 
 @click.command()
@@ -57,10 +39,26 @@ class Found:
     default=None,
     help="Leave out each guard and effect in turn (a minute more).  Default: with --rule or --write.",
 )
+@click.option(
+    "--changes",
+    type=click.Choice(("none", "sample", "all")),
+    help="Change each guard, effect, invariant and transition by one token, in some ways or in all (a quarter of an"
+    " hour).  Default: a sample; with --rule none; with --write all.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="What decides on the sample.")
 @click.option("--coq/--no-coq", "in_coq", default=True, help="Check the theorems in Coq, where coqc is found.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option("--write", is_flag=True, help="Write what is found to the manifest and to proofs/README.md.")
-def prove(rule: str | None, second: bool, mutate: bool | None, in_coq: bool, as_json: bool, write: bool) -> None:
+def prove(
+    rule: str | None,
+    second: bool,
+    mutate: bool | None,
+    changes: Changes | None,
+    seed: int,
+    in_coq: bool,
+    as_json: bool,
+    write: bool,
+) -> None:
     """Run the proofs: z3 and cvc5 over the terms of the rules, Coq over the algorithm.
 
     proved: by this run.  unknown: no proof was found, or time was up.  refuted: there is a counter-example.  not run:
@@ -69,11 +67,18 @@ def prove(rule: str | None, second: bool, mutate: bool | None, in_coq: bool, as_
     """
     _refuse_unknown(rule)
     missing = _missing(second, in_coq)
-    if write and (rule or mutate is False or missing):
-        raise click.UsageError("--write needs a whole run: " + ("; ".join(missing.values()) or "no --rule"))
+    if write and (rule or mutate is False or changes not in (None, "all") or missing):
+        why = "; ".join(missing.values()) or "no --rule, and all mutants and changes"
+        raise click.UsageError(f"--write needs a whole run: {why}")
     if {"z3", "coq"} <= set(missing):
         raise click.UsageError("nothing can run: " + "; ".join(missing.values()))
-    wanted = Wanted(rule=rule, mutate=bool(rule or write) if mutate is None else mutate, missing=missing)
+    wanted = Wanted(
+        rule=rule,
+        mutate=bool(rule or write) if mutate is None else mutate,
+        changes=changes or ("all" if write else "none" if rule else "sample"),
+        seed=seed,
+        missing=missing,
+    )
     say: Say = (lambda line: None) if as_json else click.echo
     found = _run(wanted, say)
     if write:
@@ -82,6 +87,7 @@ def prove(rule: str | None, second: bool, mutate: bool | None, in_coq: bool, as_
         manifest.write(found.manifest)
         page.rewrite(found.manifest)
     wrong = manifest.differences(_expected(wanted), found.manifest) + manifest.faults(found.manifest)
+    wrong += found.wrong
     if as_json:
         click.echo(json.dumps(_document(wanted, found, wrong), indent=1, ensure_ascii=False))
     for line in wrong:
@@ -102,7 +108,7 @@ def _refuse_unknown(rule: str | None) -> None:
 def _missing(second: bool, in_coq: bool) -> dict[str, str]:
     """Tool -> why it does not run.  cvc5 reads what z3 writes."""
     missing = {}
-    if find_spec("z3") is None:
+    if find_spec("z3") is None or find_spec("pebble") is None:
         missing["z3"] = "z3 is not installed (pip install 'schedspec[proofs]')"
     if not second:
         missing["cvc5"] = "--no-cvc5"
@@ -124,10 +130,14 @@ def _expected(wanted: Wanted) -> Manifest:
     if not wanted.runs("cvc5"):
         part = evolve(part, proofs=tuple(evolve(proof, tools=("z3",)) for proof in part.proofs))
     if not wanted.runs("z3"):
-        part = evolve(part, proofs=(), events=(), mutants=())
+        part = evolve(part, proofs=(), events=(), possible=(), mutants=())
     if not wanted.runs("coq"):
         part = evolve(part, theorems=(), changes=())
-    return part if wanted.mutate else evolve(part, mutants=(), changes=())
+    if wanted.rule or wanted.changes != "all" or not wanted.runs("z3"):
+        part = evolve(part, sweeps=())
+    if wanted.mutate:
+        return part
+    return evolve(part, mutants=tuple(m for m in part.mutants if m.expected == "implied"), changes=())
 
 
 # --- running -------------------------------------------------------------------------------------------------------
@@ -136,92 +146,22 @@ def _expected(wanted: Wanted) -> Manifest:
 def _run(wanted: Wanted, say: Say) -> Found:
     with ThreadPoolExecutor(1) as beside:  # coqc is a process of its own
         checking = beside.submit(_check, wanted)
-        proofs, statuses, events, tried = _solve(wanted, say)
+        solved = _solve(wanted, say)
         checked = checking.result()
     _tell(wanted, checked, say)
-    entries = tuple(_entry(theory, trial) for theory, trial in tried)
-    examples = {trial.dropped.name: trial.example for _, trial in tried if trial.example}
-    whole = Manifest(proofs, events, entries, checked.theorems, checked.changes)
-    return Found(manifest=whole, statuses=statuses, examples=examples)
-
-
-Solved = tuple[tuple[Proof, ...], dict[str, dict[str, str]], tuple[Firing, ...], list[tuple["Theory", "Trial"]]]
+    whole = evolve(solved.manifest, theorems=checked.theorems, changes=checked.changes)
+    return Found(manifest=whole, statuses=solved.statuses, examples=solved.examples, wrong=solved.wrong)
 
 
 def _solve(wanted: Wanted, say: Say) -> Solved:
-    if not wanted.runs("z3"):
-        owed = [p for p in manifest.read().proofs if wanted.rule in (None, p.rule)]
-        say(f"z3, cvc5: {NOT_RUN}: {wanted.missing['z3']}; {len(owed)} rules are not proved by this run")
-        return (), {name(p.theory, p.rule): {"z3": NOT_RUN, "cvc5": NOT_RUN} for p in owed}, (), []
-    proofs, statuses = _proofs(wanted, say)
-    return proofs, statuses, () if wanted.rule else _events(say), _trials(wanted, say) if wanted.mutate else []
+    if wanted.runs("z3"):
+        from . import solving
 
-
-def name(theory: str, rule: str) -> str:
-    return rule if theory == "engine" else f"{rule} of {theory}"
-
-
-def _proofs(wanted: Wanted, say: Say) -> tuple[tuple[Proof, ...], dict[str, dict[str, str]]]:
-    from .run import THEORIES, by_rule, proof, prove_rule, worst
-
-    entries, statuses, seconds = [], {}, Counter[str]()
-    say(f"{'rule':<19}obligations  {'z3':<18}cvc5")
-    for theory in THEORIES:
-        for rule, owed in by_rule(theory, wanted.rule).items():
-            outcomes = prove_rule(theory, owed, wanted.runs("cvc5"))
-            entries.append(proof(theory, rule, outcomes))
-            own = name(theory.name, rule)
-            statuses[own] = {
-                tool: str(worst(outcomes[tool])) if tool in outcomes else NOT_RUN for tool in ("z3", "cvc5")
-            }
-            seconds.update({tool: sum(o.seconds for o in results) for tool, results in outcomes.items()})
-            cells = (_cell(statuses[own][tool], outcomes.get(tool, ())) for tool in ("z3", "cvc5"))
-            say(f"{own:<19}{len(owed):>11}  " + "".join(cells).rstrip())
-            for tool, results in outcomes.items():
-                for outcome in results:
-                    if outcome.verdict != "proved":
-                        say(f"    {tool}: {outcome.obligation.name}: {outcome.verdict}")
-    total = ", ".join(f"{tool} {spent:.1f} s" for tool, spent in seconds.items())
-    say(f"{sum(entry.obligations for entry in entries)} obligations of {len(entries)} rules: {total}\n")
-    return tuple(entries), statuses
-
-
-def _cell(status: str, results: "Iterable[Outcome]") -> str:
-    spent = sum(outcome.seconds for outcome in results)
-    return f"{status:<9}{spent:>5.2f} s  " if status != NOT_RUN else f"{status:<18}"
-
-
-def _events(say: Say) -> tuple[Firing, ...]:
-    from .run import THEORIES, firings
-
-    found = tuple(firing for theory in THEORIES for firing in firings(theory))
-    say(f"{sum(firing.expected == 'fires' for firing in found)} of {len(found)} events can fire\n")
-    return found
-
-
-def _trials(wanted: Wanted, say: Say) -> "list[tuple[Theory, Trial]]":
-    from .run import THEORIES, trials
-
-    tried = []
-    say(f"{'without':<20}{'on':<16}{'fate':<10}{'seconds':>7}  what breaks")
-    for theory in THEORIES:
-        for trial in trials(theory, wanted.rule):
-            tried.append((theory, trial))
-            dropped = trial.dropped
-            head = f"{name(theory.name, dropped.name):<20}{dropped.event:<16}{trial.fate:<10}{trial.seconds:>7.2f}"
-            say(f"{head}  {', '.join(trial.breaks)}".rstrip())
-            if wanted.rule and trial.example:
-                say(trial.example + "\n")
-    fates = Counter(trial.fate for _, trial in tried)
-    counts = ", ".join(f"{number} {fate}" for fate, number in fates.items())
-    say(f"{len(tried)} mutants in {sum(trial.seconds for _, trial in tried):.1f} s: {counts}")
-    return tried
-
-
-def _entry(theory: "Theory", trial: "Trial") -> manifest.Mutant:
-    from .run import entry
-
-    return entry(theory, trial)
+        return solving.solve(wanted, say)
+    owed = [p for p in manifest.read().proofs if wanted.rule in (None, p.rule)]
+    say(f"z3, cvc5: {NOT_RUN}: {wanted.missing['z3']}; {len(owed)} rules are not proved by this run")
+    statuses = {named(p.theory, p.rule): {"z3": NOT_RUN, "cvc5": NOT_RUN} for p in owed}
+    return Solved(Manifest(), statuses)
 
 
 # --- Coq -----------------------------------------------------------------------------------------------------------
@@ -264,7 +204,7 @@ def _document(wanted: Wanted, found: Found, wrong: list[str]) -> dict[str, Any]:
     """The manifest of this run: a proof has a status for each tool, and a theorem that was not checked is `not run`."""
     whole = manifest.read()
     entries = found.manifest.proofs or tuple(p for p in whole.proofs if wanted.rule in (None, p.rule))
-    proofs = [_with_status(proof, found.statuses[name(proof.theory, proof.rule)]) for proof in entries]
+    proofs = [_with_status(proof, found.statuses[named(proof.theory, proof.rule)]) for proof in entries]
     unchecked = () if found.manifest.theorems else _about(wanted.rule, theorems.stated())
     checked = [*found.manifest.theorems, *(evolve(theorem, expected=NOT_RUN) for theorem in unchecked)]
     return {

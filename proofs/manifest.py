@@ -50,6 +50,40 @@ class Firing:
 
 
 @frozen(kw_only=True)
+class Possible:
+    """A step that the rules must leave possible, and the formula that some state of a finite scope satisfies with them.
+    `claims`: those that bind it, if not all do."""
+
+    theory: str
+    step: str
+    event: str
+    sentence: str
+    formula: str
+    claims: tuple[str, ...]
+    expected: str
+
+
+@frozen(kw_only=True)
+class Sweep:
+    """Conjuncts of one kind, each changed by one token in every way (`variants.py`), and what shows it (`sweep.py`): so
+    many break a proof, forbid a step that must be possible, are implied no more, mean the same (or do in the scope), or
+    say something else of runs that is true as well; `surviving` has those that nothing here shows."""
+
+    theory: str
+    kind: str
+    tried: int
+    breaks: int
+    forbids: int
+    implied_no_more: int
+    equal: int
+    equal_in_the_scope: int
+    true_too: int
+    survives: int
+    unknown: int
+    surviving: tuple[str, ...]
+
+
+@frozen(kw_only=True)
 class Mutant:
     """A conjunct left out.  `expected`: refuted (then `breaks` has the invariants), implied or survives."""
 
@@ -96,6 +130,8 @@ class Manifest:
     mutants: tuple[Mutant, ...] = ()
     theorems: tuple[Theorem, ...] = ()
     changes: tuple[Change, ...] = ()
+    possible: tuple[Possible, ...] = ()
+    sweeps: tuple[Sweep, ...] = ()
 
     def only(self, rule: str) -> "Manifest":
         """What is about one rule."""
@@ -107,7 +143,7 @@ class Manifest:
         )
 
 
-Entry = Proof | Firing | Mutant | Theorem | Change
+Entry = Proof | Firing | Possible | Mutant | Sweep | Theorem | Change
 
 
 def read(path: Path = PATH) -> Manifest:
@@ -119,6 +155,8 @@ def read(path: Path = PATH) -> Manifest:
         tuple(Mutant(**entry) for entry in entries.get("mutant", ())),
         tuple(Theorem(**entry) for entry in entries.get("theorem", ())),
         tuple(Change(**entry) for entry in entries.get("change", ())),
+        tuple(Possible(**entry) for entry in entries.get("possible", ())),
+        tuple(Sweep(**entry) for entry in entries.get("sweep", ())),
     )
 
 
@@ -188,14 +226,17 @@ def differences(expected: Manifest, found: Manifest) -> list[str]:
 
 def faults(found: Manifest) -> list[str]:
     """What no manifest may accept."""
-    good = {"proved", "fires", "refuted", "implied", "survives", "refused"}
-    return [f"{name}: {entry.expected}" for name, entry in _by_name(found).items() if entry.expected not in good]
+    good = {"proved", "fires", "possible", "refuted", "implied", "survives", "refused"}
+    judged = {name: entry.expected for name, entry in _by_name(found).items() if not isinstance(entry, Sweep)}
+    return [f"{name}: {verdict}" for name, verdict in judged.items() if verdict not in good]
 
 
 def _by_name(manifest: Manifest) -> dict[str, Entry]:
     named: dict[str, Entry] = {}
     named |= {f"the proof of {p.rule}{_of(p.theory)}": evolve(p, seconds=0) for p in manifest.proofs}
     named |= {f"event {firing.event}{_of(firing.theory)}": firing for firing in manifest.events}
+    named |= {f"step {step.step}{_of(step.theory)}": step for step in manifest.possible}
+    named |= {f"the changes of each {sweep.kind}{_of(sweep.theory)}": sweep for sweep in manifest.sweeps}
     named |= {f"the mutant without {m.conjunct}{_of(m.theory)}": m for m in manifest.mutants}
     named |= {f"theorem {theorem.name}": evolve(theorem, seconds=0) for theorem in manifest.theorems}
     named |= {f"the change '{change.what}'": change for change in manifest.changes}
@@ -214,6 +255,8 @@ def _blocks(manifest: Manifest) -> Iterator[str]:
     kinds: tuple[tuple[str, Sequence[Entry]], ...] = (
         ("proof", manifest.proofs),
         ("event", manifest.events),
+        ("possible", manifest.possible),
+        ("sweep", manifest.sweeps),
         ("mutant", manifest.mutants),
         ("theorem", manifest.theorems),
         ("change", manifest.changes),

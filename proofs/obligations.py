@@ -6,6 +6,7 @@ only subjects with a claim is used only for rules that ask for that claim, and a
 
 import time
 from collections.abc import Iterator, Sequence
+from copy import copy
 from typing import Any, Literal
 
 import z3
@@ -15,11 +16,12 @@ from schedspec.spec.registry import Conjunct, Registry
 from schedspec.spec.terms import Sort, Term, walk
 
 from .history import Remembered
-from .smt import Expr, Finite, Reading, Unbounded
+from .smt import Expr, Finite, Names, Reading, Unbounded
 from .theory import Theory
 
 Verdict = Literal["proved", "refuted", "unknown"]
-TIMEOUT_MS = 20_000
+# Steps of a solver, which are the same on every machine; the hardest proof takes a tenth.
+LIMIT = 10_000_000
 # Both solvers slow down when they are told everything, and no proof needs what is farther from its goal.
 NEAR = 3
 _VERDICTS: dict[str, Verdict] = {"unsat": "proved", "sat": "refuted", "unknown": "unknown"}
@@ -86,7 +88,16 @@ class Step:
             after = f"{name}.after" if name in changed else name
             self.names["after", name] = reading.constant(after, sort)
         self._later = {**self.names, **{("state", n): self.names["after", n] for n in registry.state.sorts}}
-        self._said: dict[int, Expr] = {}
+        self._said: dict[int, tuple[Term, Expr]] = {}  # a term is kept, so that no other gets its id
+        self._wanted: dict[int, tuple[Term, Expr]] = {}
+
+    def under(self, theory: Theory) -> "Step":
+        """The same step where a conjunct says something else; what was made into an expression stays."""
+        other = copy(self)
+        other.theory = theory
+        other.guards = theory.registry.guards(self.event)
+        other.effects = list(theory.registry.effects(self.event).values())
+        return other
 
     def assumptions(self, goal: Conjunct | None) -> list[Term]:
         """Everything from which the goal is to follow; without a goal, everything."""
@@ -103,13 +114,18 @@ class Step:
         ]
 
     def say(self, term: Term) -> Expr:
-        if id(term) not in self._said:
-            self._said[id(term)] = self.reading.expr(term, self.names)
-        return self._said[id(term)]
+        return self._kept(self._said, term, self.names)
 
     def want(self, goal: Conjunct) -> Expr:
         """The goal, of the state after."""
-        return self.reading.expr(goal.term, self._later if goal.kind == "invariant" else self.names)
+        if goal.kind == "transition":
+            return self.say(goal.term)
+        return self._kept(self._wanted, goal.term, self._later)
+
+    def _kept(self, kept: dict[int, tuple[Term, Expr]], term: Term, names: Names) -> Expr:
+        if id(term) not in kept:
+            kept[id(term)] = term, self.reading.expr(term, names)
+        return kept[id(term)][1]
 
 
 def is_usable(registry: Registry, conjunct: Conjunct, goal: Conjunct) -> bool:
@@ -167,24 +183,29 @@ def query(theory: Theory, obligation: Obligation) -> Any:
         step = Step(theory, reading, obligation.event)
         known = [step.say(term) for term in near(step.assumptions(goal), goal)]
         wanted = step.want(goal)
+    return deductive(*known, z3.Not(wanted), *reading.facts)
+
+
+def deductive(*claims: Any) -> Any:
+    """A solver that proves, and seeks no counter-example."""
     solver = z3.Solver()
     # Without a search for models a question ends where its patterns end, at the same place on every machine: with
     # it z3 5.4.1 seeks models of what is not provable until time is up, and has crashed when it was stopped.
     solver.set("auto_config", False)
     solver.set("smt.mbqi", False)
-    solver.add(*known, z3.Not(wanted), *reading.facts)
+    solver.add(*claims)
     return solver
 
 
-def prove(theory: Theory, obligation: Obligation, timeout_ms: int = TIMEOUT_MS) -> Outcome:
+def prove(theory: Theory, obligation: Obligation, limit: int = LIMIT) -> Outcome:
     start = time.perf_counter()
-    verdict = decide(query(theory, obligation), timeout_ms)
+    verdict = decide(query(theory, obligation), limit)
     return Outcome(obligation, verdict, time.perf_counter() - start)
 
 
-def decide(solver: Any, timeout_ms: int = TIMEOUT_MS) -> Verdict:
-    """A timeout is `unknown`, and no proof."""
-    solver.set("timeout", timeout_ms)
+def decide(solver: Any, limit: int = LIMIT) -> Verdict:
+    """Where the limit is reached it is `unknown`, and no proof."""
+    solver.set("rlimit", limit)
     return _VERDICTS[str(solver.check())]
 
 
@@ -193,7 +214,15 @@ def can_fire(theory: Theory, event: str) -> Verdict:
 
     Of an event that cannot fire everything would be proved.
     """
-    step = Step(theory, Finite(theory.scope), event)
+    return can_be(Step(theory, Finite(theory.scope), event))
+
+
+def can_be(step: Step, wanted: Sequence[Term] = (), claims: frozenset[str] | None = None) -> Verdict:
+    """`refuted`: there is a step in which that holds, with every guard and invariant; if claims are named, with those
+    that bind whoever makes these claims and no others."""
+    binding = [*step.guards, *step.theory.registry.of_kind("invariant")]
+    loose = {id(c.term) for c in binding if claims is not None and not claims.issuperset(c.binding.claims)}
     solver = z3.Solver()
-    solver.add(*map(step.say, step.assumptions(None)))
+    solver.add(*(step.say(term) for term in step.assumptions(None) if id(term) not in loose))
+    solver.add(*map(step.say, wanted))
     return decide(solver)

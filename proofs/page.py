@@ -1,6 +1,6 @@
-"""The part of README.md that says of each rule how it is known: written from the manifest."""
+"""The parts of README.md that say of each rule how it is known, and what shows a change: from the manifest."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from schedspec.spec.catalogue import registry
@@ -9,7 +9,6 @@ from .exhausted import exhausted_rules
 from .manifest import Manifest, Proof
 
 README = Path(__file__).with_name("README.md")
-BEGIN, END = "<!-- rules: written by `python -m schedspec.proofs --write` -->", "<!-- end of rules -->"
 
 
 def rewrite(found: Manifest) -> None:
@@ -18,12 +17,32 @@ def rewrite(found: Manifest) -> None:
 
 
 def updated(readme: str, found: Manifest) -> str:
-    before, _, rest = readme.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{chr(10).join(lines(found))}\n{END}{after}"
+    return _with_part(_with_part(readme, "rules", rules(found)), "changes", changes(found))
 
 
-def lines(found: Manifest) -> Iterator[str]:
+def _with_part(readme: str, name: str, lines: Iterable[str]) -> str:
+    begin, end = f"<!-- {name}: written by `python -m schedspec.proofs --write` -->", f"<!-- end of {name} -->"
+    before, _, rest = readme.partition(begin)
+    _, _, after = rest.partition(end)
+    return f"{before}{begin}\n{chr(10).join(lines)}\n{end}{after}"
+
+
+def changes(found: Manifest) -> Iterator[str]:
+    yield "| of | each | changed | breaks a proof | forbids a step | implied no more | the same | true too | unseen |"
+    yield "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    for s in found.sweeps:
+        same, unseen = s.equal + s.equal_in_the_scope, s.survives + s.unknown
+        counts = (s.tried, s.breaks, s.forbids, s.implied_no_more, same, s.true_too, unseen)
+        yield f"| {s.theory} | {s.kind} | " + " | ".join(f"{count:,}" for count in counts) + " |"
+    yield ""
+    yield f"{len(found.possible)} steps must be possible. Unseen are: {_named(found) or 'none'}."
+
+
+def _named(found: Manifest) -> str:
+    return "; ".join(f"`{name}`" for sweep in found.sweeps for name in sweep.surviving)
+
+
+def rules(found: Manifest) -> Iterator[str]:
     of_traces = {proof.rule: proof for proof in found.proofs if proof.is_of_traces}
     bounds, parts = _of_algorithms(found)
     yield "| rule | known by | what |"
@@ -37,7 +56,9 @@ def lines(found: Manifest) -> Iterator[str]:
         part = f"; a part {parts[rule]}" if rule in parts else ""
         yield f"| {rule} | exhausted in a bound | {exhausted[rule]}{part} |"
     for rule in _ordered(set(parts) - set(of_traces) - set(bounds) - set(exhausted)):
-        yield f"| {rule} | tested; a part is proved for all sizes, of the algorithm | {parts[rule]} |"
+        of_traces_too = any(proof.theory == "engine" and rule in proof.parts for proof in found.proofs)
+        whose = "of every trace that keeps its guards" if of_traces_too else "of the algorithm"
+        yield f"| {rule} | tested; a part is proved for all sizes, {whose} | {parts[rule]} |"
     rest = _ordered(set(registry.rules) - set(of_traces) - set(bounds) - set(parts) - set(exhausted))
     yield ""
     yield f"Tested only, {len(rest)} rules: {', '.join(rest)}."

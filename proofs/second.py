@@ -4,20 +4,20 @@ import time
 
 import cvc5
 
-from .obligations import TIMEOUT_MS, Obligation, Outcome, Verdict, query
+from .obligations import LIMIT, Obligation, Outcome, Verdict, query
 from .theory import Theory
 
 
-def confirm(theory: Theory, obligation: Obligation, timeout_ms: int = TIMEOUT_MS) -> Outcome:
+def confirm(theory: Theory, obligation: Obligation, limit: int = LIMIT) -> Outcome:
     start = time.perf_counter()
     # The text is taken before z3 solves: afterwards it would be z3's simplified form.
-    verdict = decide(query(theory, obligation).to_smt2(), timeout_ms)
+    verdict = decide(query(theory, obligation).to_smt2(), limit)
     return Outcome(obligation, verdict, time.perf_counter() - start)
 
 
-def decide(text: str, timeout_ms: int = TIMEOUT_MS) -> Verdict:
+def decide(text: str, limit: int = LIMIT) -> Verdict:
     solver = cvc5.Solver(cvc5.TermManager())
-    solver.setOption("tlimit-per", str(timeout_ms))
+    solver.setOption("rlimit-per", str(limit))
     solver.setOption("arrays-exp", "true")  # for constant arrays
     parser = cvc5.InputParser(solver)
     parser.setStringInput(cvc5.InputLanguage.SMT_LIB_2_6, "(set-logic ALL)" + text, "query")

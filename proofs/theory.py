@@ -12,6 +12,7 @@ import schedspec.spec.rules  # noqa: F401  (importing them fills the registry)
 from schedspec.spec.registry import Registry
 from schedspec.spec.relation import RUNNING, WAITING, Accept, BlockId, Computed, Engine, Late, Refuse, Spare
 from schedspec.spec.terms import Bool, Int, Term, card, forall, implies
+from schedspec.spec.vocabulary import REFUSAL_REASONS
 
 from .history import registry
 
@@ -61,6 +62,11 @@ def _asked(s: Engine, e: Accept | Refuse) -> tuple[Bool, ...]:
     return (positions <= room, room < positions + s.block_size)
 
 
+def _refused(s: Engine, e: Refuse) -> tuple[Bool, ...]:
+    """A reason is a place in `REFUSAL_REASONS`: the protocol knows no other."""
+    return (*_asked(s, e), e.reason >= 0, e.reason < len(REFUSAL_REASONS))
+
+
 def _computed(s: Engine, e: Computed) -> tuple[Bool, ...]:
     return (
         s.phase[e.request] == RUNNING,  # any other entry of an outcome is a Spare or a Late
@@ -87,7 +93,7 @@ _BEFORE = Engine("state")
 
 ENGINE = Theory(
     registry,
-    parts={"LIVE-2": ("LIVE-2",)},
+    parts={"LIVE-2": ("LIVE-2",), "KV-6": ("KV-6",)},  # that snapshots show what deltas say is tested
     parameters=_parameters(_BEFORE),
     initial=_initial(_BEFORE),
     chosen_initially=frozenset({"free"}),
@@ -95,7 +101,7 @@ ENGINE = Theory(
     in_scope=(_BEFORE.block_size == 2,),  # products of variables are hard, and no counter-example needs them
     events={
         "Accept": _asked(_BEFORE, Accept("field")),
-        "Refuse": _asked(_BEFORE, Refuse("field")),
+        "Refuse": _refused(_BEFORE, Refuse("field")),
         "Computed": _computed(_BEFORE, Computed("field")),
         "Spare": _spare(_BEFORE, Spare("field")),
         "Late": _late(_BEFORE, Late("field")),

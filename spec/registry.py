@@ -163,7 +163,7 @@ class Registry:
         """What every event keeps true: a property of one state."""
 
         def register(body: Body) -> Body:
-            for term in _conjunction(body(self.state("state"))):
+            for term in conjunction(body(self.state("state"))):
                 self._append(rule_id, "invariant", term, None, self.rules[rule_id].binding)
             return body
 
@@ -173,7 +173,7 @@ class Registry:
         """What every event keeps true: a property of a state and the one after it."""
 
         def register(body: Body) -> Body:
-            for term in _conjunction(body(self.state("state"), self.state("after"))):
+            for term in conjunction(body(self.state("state"), self.state("after"))):
                 self._append(rule_id, "transition", term, None, self.rules[rule_id].binding)
             return body
 
@@ -232,6 +232,10 @@ class Registry:
         assert conjunct.event is not None
         return settled_after(conjunct.term, self.effects(conjunct.event).values())
 
+    def with_(self, old: Conjunct, new: Conjunct) -> "Registry":
+        """The same with one conjunct instead of another."""
+        return evolve(self, conjuncts=[new if c is old else c for c in self.conjuncts])
+
     def closure(self, rule_id: str) -> set[str]:
         """The rules that may break where this one does, itself included."""
         seen = {rule_id}
@@ -287,7 +291,7 @@ class Registry:
     def _add_body(self, rule_id: str, on: type[Event], body: Body, binding: Binding) -> None:
         self.events.setdefault(on.__name__, on)
         self.rules[rule_id].checked_by.append(_place(body))
-        terms = _conjunction(body(self.state("state"), on("field"), self.state("after")))
+        terms = conjunction(body(self.state("state"), on("field"), self.state("after")))
         for term in terms:
             if any(part.op == "forall" for part in walk(term)):
                 raise TermError(f"{rule_id} on {on.__name__}: a guard has no quantifier: use least, most or card")
@@ -305,7 +309,7 @@ class Registry:
             raise TermError(f"{rule_id} on {event}: {variable} is defined by {other.name} already")
         if any(part.op == "after" for part in walk(value)):
             raise TermError(f"{rule_id} on {event}: {variable}′ is defined by the state before, not by an after-state")
-        if value.sort.name in ("Set", "Map") and not _is_update(variable, value):
+        if value.sort.name in ("Set", "Map") and not is_update(variable, value):
             raise TermError(f"{rule_id} on {event}: {variable}′ must be an update of {variable} itself")
 
     def _append(
@@ -331,16 +335,16 @@ def _check_reads(where: str, term: Term) -> None:
             raise TermError(f"{where}: {part.op} ranges over a variable of the state before")
 
 
-def _is_update(variable: str, value: Term) -> bool:
+def is_update(variable: str, value: Term) -> bool:
     """The value is the variable, or a chain of point updates (or a choice between such) on it."""
     if value.op == "state":
         return bool(value.args[0] == variable)
     if value.op == "ite":
-        return _is_update(variable, value.args[1]) and _is_update(variable, value.args[2])
+        return is_update(variable, value.args[1]) and is_update(variable, value.args[2])
     if value.op in ("with", "without"):
-        return _is_update(variable, value.args[0])
+        return is_update(variable, value.args[0])
     if value.op == "store":
-        return _is_update(variable, value.args[0]) and _is_cell_update(value)
+        return is_update(variable, value.args[0]) and _is_cell_update(value)
     return value.op == "empty"
 
 
@@ -357,7 +361,7 @@ def _is_cell_update(value: Term) -> bool:
     )
 
 
-def _conjunction(result: Bool | tuple[Bool, ...]) -> Iterator[Term]:
+def conjunction(result: Bool | tuple[Bool, ...]) -> Iterator[Term]:
     for term in result if isinstance(result, tuple) else (result,):
         if not isinstance(term, Bool):
             raise TermError(f"a rule's body returns terms, but one of its conjuncts is {term!r}")
