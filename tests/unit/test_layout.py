@@ -85,7 +85,7 @@ def test_imports_are_found(source: str, expected: list[str]) -> None:
 
 def test_the_front_door_is_light() -> None:
     """Pytest loads the plugin wherever schedspec is installed: a missing extra must break nobody's run."""
-    extras = {"cvc5", "hypothesis", "jsonschema", "numpy", "torch", "triton", "z3"}
+    extras = {"cvc5", "hypothesis", "jinja2", "jsonschema", "matplotlib", "numpy", "torch", "triton", "z3"}
     program = (
         "import sys, schedspec, schedspec.spec, schedspec.cli, schedspec.conformance.pytest_plugin\n"
         "print(*sorted({name.split('.')[0] for name in sys.modules}))"
@@ -106,7 +106,8 @@ def test_wheel_and_sdist_hold_every_file(tmp_path: Path) -> None:
         if path.suffix in {".py", ".c", ".json", ".jsonl", ".md", ".toml", ".v"}
     }
     expected |= {"schedspec/__init__.py", "schedspec/__main__.py", "schedspec/cli.py", "schedspec/data.py"}
-    expected |= {"schedspec/py.typed"}
+    report = ("__init__.py", "page.html", "page.py", "pictures.py")
+    expected |= {"schedspec/py.typed", *(f"schedspec/replay_report/{name}" for name in report)}
     assert {f"schedspec/{name}/__init__.py" for name in FOLDERS} <= expected
 
     with zipfile.ZipFile(build("wheel", tree, tmp_path)) as wheel:
