@@ -163,7 +163,7 @@ def test_the_failure_is_a_real_one(folder: Path) -> None:
 def test_the_replay_prints_what_is_shown(tmp_path: Path) -> None:
     (block,) = blocks("csv")
     (tmp_path / "arrivals.csv").write_text(block.text, encoding="utf-8")
-    ((command, shown),) = (pair for pair in consoles() if pair[0].startswith("schedspec replay "))
+    ((command, shown),) = (pair for pair in consoles() if pair[0].startswith("schedspec replay azure:"))
     done = run(tmp_path, "-m", *command.split())
     assert done.returncode == 0, done.stderr
     assert [line.rstrip() for line in done.stdout.splitlines()] == shown
