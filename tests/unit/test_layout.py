@@ -85,7 +85,7 @@ def test_imports_are_found(source: str, expected: list[str]) -> None:
 
 def test_the_front_door_is_light() -> None:
     """Pytest loads the plugin wherever schedspec is installed: a missing extra must break nobody's run."""
-    extras = {"cvc5", "hypothesis", "jsonschema", "numpy", "pebble", "torch", "triton", "z3"}
+    extras = {"cvc5", "hypothesis", "jinja2", "jsonschema", "matplotlib", "numpy", "pebble", "torch", "triton", "z3"}
     program = (
         "import sys, schedspec, schedspec.spec, schedspec.cli, schedspec.conformance.pytest_plugin\n"
         "print(*sorted({name.split('.')[0] for name in sys.modules}))"
