@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from schedspec import optimized
 from schedspec.cli import cli
 from schedspec.optimized import on_device, promises
+from schedspec.spec.admission import Door
 from schedspec.spec.settings import Policy
 from schedspec.spec.vocabulary import Lane, Request, Settings, Unsupported
 
@@ -42,6 +43,8 @@ def changed(name: str) -> Settings:
         return Settings(policy="lanes", lanes=one("all"))
     if name == "prices":
         return Settings(policy="vtc", prices={"a": 2})
+    if name == "door":
+        return Settings(door=Door(queue_requests=1))
     if isinstance(plain, str):
         other: Any = OTHER_WORDS[name]
     else:
