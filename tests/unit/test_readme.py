@@ -1,4 +1,4 @@
-"""What README.md shows is run: its code, its files, its transcripts, and its tables against the vocabulary."""
+"""What README.md and spec/PROTOCOL.md show is run: code, files, transcripts; and tables against the vocabulary."""
 
 import json
 import re
@@ -40,6 +40,8 @@ from schedspec.spec.workloads import WorkloadError, fitted, generic, hostile, pa
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PROTOCOL = (ROOT / "spec/PROTOCOL.md").read_text(encoding="utf-8")
+PAGES = README + PROTOCOL
 SPEC = (ROOT / "spec/README.md").read_text(encoding="utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 EXAMPLES = ROOT / "tests/conformance/examples"
@@ -58,7 +60,7 @@ class Block:
         return head.removeprefix("# ") if head.startswith("# ") and head.endswith(".py") else ""
 
 
-def blocks(language: str, page: str = README) -> list[Block]:
+def blocks(language: str, page: str = PAGES) -> list[Block]:
     found = re.findall(r"^```(\w*)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     return [Block(*pair) for pair in found if pair[0] == language]
 
@@ -189,7 +191,7 @@ def test_options_in_the_text_exist() -> None:
     known = {o for command in cli.commands.values() for p in command.params for o in p.opts}
     known |= {"--pyargs", "--scheduler", "--scheduler-depth", "--scheduler-seed"}
     known |= {"--any", "--arguments", "--scheduler-cls"}  # of somebody's adapter, of vLLM
-    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", README)) - known == set()
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", PAGES)) - known == set()
     assert isinstance(cli, click.Group)
 
 
@@ -247,9 +249,24 @@ def test_a_plan_in_json_is_one(block: Block) -> None:
 # --- tables against the vocabulary -------------------------------------------------------------------------
 
 
+def headings(page: str) -> set[str]:
+    """Of all sections, as links call them."""
+    lines = re.findall(r"^##+ (.+)$", page, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", line).lower().replace(" ", "-") for line in lines}
+
+
+@pytest.mark.parametrize("path", ["README.md", "spec/PROTOCOL.md", "spec/README.md", "CONTRIBUTING.md"])
+def test_links_lead_somewhere(path: str) -> None:
+    page = ROOT / path
+    for place, heading in re.findall(r"\]\(((?!http)[^)#]*)#?([^)]*)\)", page.read_text(encoding="utf-8")):
+        to = page.parent / place if place else page
+        assert to.exists(), place
+        assert not heading or heading in headings(to.read_text(encoding="utf-8")), f"{place}#{heading}"
+
+
 def first_column(heading: str) -> set[str]:
     """Names in backquotes in the first cells of the tables under a heading."""
-    section = README.partition(f"### {heading}\n")[2]
+    section = PAGES.partition(f"## {heading}\n")[2]
     section = re.split(r"^##", section, maxsplit=1, flags=re.MULTILINE)[0]
     cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("| ")]
     return {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
@@ -274,14 +291,14 @@ def test_tables_are_complete(heading: str, names: set[str]) -> None:
 
 @pytest.mark.parametrize("cls", [Request, Outcome, RequestView])
 def test_every_field_is_named(cls: type) -> None:
-    assert [name for name in fields_dict(cls) if name not in README] == []
+    assert [name for name in fields_dict(cls) if name not in PAGES] == []
 
 
 def test_every_reason_and_default_is_named() -> None:
-    assert [reason for reason in REFUSAL_REASONS if f"`{reason}`" not in README] == []
+    assert [reason for reason in REFUSAL_REASONS if f"`{reason}`" not in PAGES] == []
     for name, default in ((n, a.default) for n, a in fields_dict(Settings).items() if not n.endswith("put_tokens")):
         shown = "Door()" if default == Door() else f'"{default}"' if isinstance(default, str) else str(default)
-        assert re.search(rf"\| (`\w+`, )*`{name}`(, `\w+`)* \| `?({re.escape(shown)}|huge)`? \|", README), name
+        assert re.search(rf"\| (`\w+`, )*`{name}`(, `\w+`)* \| `?({re.escape(shown)}|huge)`? \|", PAGES), name
 
 
 def test_every_workload_is_named() -> None:
@@ -297,12 +314,12 @@ def test_every_workload_is_named() -> None:
 
 def test_every_rule_that_is_named_exists() -> None:
     families = "|".join(sorted({rule.family for rule in registry.rules.values()}))
-    assert set(re.findall(rf"\b(?:{families})-\d+\b", README)) <= set(registry.rules)
+    assert set(re.findall(rf"\b(?:{families})-\d+\b", PAGES)) <= set(registry.rules)
 
 
 def rows_of(head: str) -> dict[str, list[str]]:
     """The table under a head: the name in its first cell -> the other cells."""
-    section = README.partition(f"| {head} |")[2].partition("\n\n")[0]
+    section = PAGES.partition(f"| {head} |")[2].partition("\n\n")[0]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines()[2:]]
     return {first.strip("`"): rest for first, *rest in cells}
 
@@ -326,7 +343,7 @@ def test_every_policy_that_is_claimed_is_a_policy() -> None:
 
 
 def test_defaults_of_a_lane_are_shown() -> None:
-    section = README.partition("\n### Lanes\n")[2].partition("\n### ")[0]
+    section = PROTOCOL.partition("\n## Lanes\n")[2].partition("\n## ")[0]
     for name, lane in fields_dict(Lane).items():
         shown = f'"{lane.default}"' if isinstance(lane.default, str) else str(lane.default).lower()
         shown = "" if lane.default is NOTHING else "huge" if lane.default == NO_LIMIT_TOKENS else shown
@@ -374,7 +391,9 @@ def test_every_event_is_named_in_the_spec() -> None:
     assert [event for event in registry.events if f"`{event}`" not in SPEC] == []
 
 
-@pytest.mark.parametrize("page", [README, SPEC, CONTRIBUTING], ids=["README", "spec/README", "CONTRIBUTING"])
+@pytest.mark.parametrize(
+    "page", [README, PROTOCOL, SPEC, CONTRIBUTING], ids=["README", "PROTOCOL", "spec", "CONTRIBUTING"]
+)
 def test_files_that_are_named_exist(page: str) -> None:
     """Paths in backquotes with a folder in front; reports and what a reader makes are not ours."""
     named = set(re.findall(r"`((?:spec|reference|proofs|src|tests|optimized|rules)/[\w./-]*)`", page))
