@@ -68,7 +68,7 @@ vllm: .venv-vllm/stamp
 vllm-known: .venv-vllm/stamp
 	.venv-vllm/bin/schedspec check vllm --workload none --baseline $(vllm_reports)/known.json $(vllm_worst)
 	.venv-vllm/bin/schedspec parity vllm --seeds 16
-	$(MAKE) test ARGS=tests/unit/test_vllm_recorder.py
+	$(MAKE) test ARGS="-n 2 tests/unit/test_vllm_recorder.py"
 
 # The 16 configurations that are judged: shipped and raw, both policies, caching, steps in flight.
 vllm-matrix: .venv-vllm/stamp

@@ -391,7 +391,7 @@ class Scheduler:
         """Results count for the entries that still stand; who ends, in order.  `served` are rows that got an output,
         `stopped` whether their model ended there."""
         calendar = self.calendar
-        if calendar is not None and batch.calendar is calendar and batch.tick == calendar.done + 1:
+        if calendar is not None and self.is_next(calendar, batch):
             ending = calendar.ending(stopped)
             if len(ending) < len(calendar.order):
                 return self.settle_tick(calendar, ending, stopped)
@@ -412,6 +412,14 @@ class Scheduler:
                 self.leave_calendar()
             self.finish(served[ended], stopped[ended])
         return served[ended]
+
+    def is_next(self, calendar: Calendar, batch: Batch) -> bool:
+        """Whether it is the result that the calendar expects, and none of before it is still to come: who has its last
+        token without an earlier one has not ended."""
+        if batch.calendar is not calendar or batch.tick != calendar.done + 1:
+            return False
+        oldest = next(iter(self.in_flight.values()), batch)
+        return oldest.calendar is calendar
 
     def finish(self, rows: Ints, stopped: Bools) -> None:
         for (job, gave), stop in zip(self.leave_rows(rows), stopped.tolist(), strict=True):

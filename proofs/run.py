@@ -21,7 +21,7 @@ from .variants import Variant
 from .workers import LIMIT_S, each
 
 _WORST: tuple[Verdict, ...] = ("refuted", "unknown", "proved")
-_OF_EACH_KIND = 3
+_OF_EACH_KIND = 2
 """So many variants of each kind of conjunct and token are in a sample."""
 
 

@@ -523,6 +523,12 @@ def test_a_planted_fault_shows(fault: type[Scheduler]) -> None:
     assert first_difference(fault, range(200)) is not None
 
 
+@pytest.mark.parametrize("seed", [4026, 9618])
+def test_a_last_token_that_comes_before_an_earlier_one_ends_nobody(seed: int) -> None:
+    """With two steps in flight, the earlier one of before the calendar began."""
+    compare(drawn(seed))
+
+
 # --- bad input ---------------------------------------------------------------------------------------------------
 
 
