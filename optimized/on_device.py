@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from ..kernels.state import Job, Plain
     from ..kernels.state import Plan as DevicePlan
 
-__version__ = "1"
-
 HONOURED = (
     *("blocks", "block_size", "seats", "token_budget", "watermark_blocks", "policy", "reserve", "chunked_prefill"),
     *("chunk_tokens", "overlap_depth", "max_prompt_tokens", "max_output_tokens", "max_model_tokens", "quantum"),
@@ -148,16 +146,9 @@ class OnDevice:
     # --- the protocol ------------------------------------------------------------------------------------
 
     def capabilities(self) -> Capabilities:
-        from .promises import claims_of, constants_of
+        from .promises import capabilities
 
-        return Capabilities(
-            name="kernels",
-            version=__version__,
-            observes="tables",
-            ordered=True,
-            claims=claims_of(self.settings),
-            constants=constants_of(self.settings),
-        )
+        return capabilities("kernels", self.settings)
 
     def submit(self, request: Request, now_ns: int) -> Receipt:
         if request.id in self.seen:

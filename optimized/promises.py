@@ -1,10 +1,12 @@
 """What it honours of the settings, and what it claims under them."""
 
 from ..spec.settings import OF_CLIENTS, Settings, unsupported
-from ..spec.vocabulary import Unsupported
+from ..spec.vocabulary import Capabilities, Unsupported
 from .ints import LARGEST
 from .queue import ORDERS
 from .sharing import SHARINGS
+
+VERSION = "1"
 
 HONOURED = (
     "blocks",
@@ -65,6 +67,18 @@ def refuse(settings: Settings) -> None:
 def has_caps(settings: Settings) -> bool:
     caps = settings.resident_tokens or settings.client_seats or settings.client_resident_tokens
     return bool(caps) or any(lane.maximum_percent < 100 for lane in settings.lanes)
+
+
+def capabilities(name: str, settings: Settings) -> Capabilities:
+    """Of the scheduler of this name: on a CPU and on a device alike."""
+    return Capabilities(
+        name=name,
+        version=VERSION,
+        observes="tables",
+        ordered=True,
+        claims=claims_of(settings),
+        constants=constants_of(settings),
+    )
 
 
 def claims_of(settings: Settings) -> frozenset[str]:

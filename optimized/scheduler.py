@@ -30,11 +30,9 @@ from .clients import ClientQueue
 from .door import refusal
 from .ints import LARGEST, NOTHING, Bools, Ints
 from .job import NO_ROW, Job
-from .promises import claims_of, constants_of, refuse
+from .promises import capabilities, refuse
 from .queue import Queue, one_queue
 from .sharing import SHARINGS
-
-__version__ = "1"
 
 
 class Scheduler:
@@ -67,14 +65,7 @@ class Scheduler:
     # --- the protocol ------------------------------------------------------------------------------------
 
     def capabilities(self) -> Capabilities:
-        return Capabilities(
-            name="optimized",
-            version=__version__,
-            observes="tables",
-            ordered=True,
-            claims=claims_of(self.settings),
-            constants=constants_of(self.settings),
-        )
+        return capabilities("optimized", self.settings)
 
     def submit(self, request: Request, now_ns: int) -> Receipt:
         if request.id in self.seen:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from attrs import Factory, define, frozen
 
-from ..spec.admission import Door
+from ..spec.admission import OPEN, Door
 from ..spec.service import lane_of
 from ..spec.settings import Lane, Settings
 from ..spec.vocabulary import Request
@@ -56,11 +56,7 @@ class Use:
 
     def add(self, request: Request, sign: int = 1) -> None:
         self.requests += sign
-        self.tokens += sign * declared(request)
-
-
-def declared(request: Request) -> int:
-    return request.prompt_tokens + request.max_output_tokens
+        self.tokens += sign * request.declared_tokens
 
 
 def just_after(when_ns: int) -> int:
@@ -151,14 +147,14 @@ class Gate:
 
     def limits_of_clients(self, request: Request, forecast: Forecast | None) -> Iterator[Limit]:
         """They hold again at the latest when everybody who is in now has ended."""
-        own, tokens, door = self.clients.get(request.client, Use()), declared(request), self.door
+        own, tokens, door = self.clients.get(request.client, Use()), request.declared_tokens, self.door
         drained_ns = None if forecast is None else just_after(forecast.drained_ns())
         yield Limit("client_requests", door.client_requests, own.requests + 1, 1, drained_ns)
         yield Limit("client_tokens", door.client_tokens, own.tokens + tokens, tokens, drained_ns)
         yield Limit("committed_tokens", door.committed_tokens, self.committed.tokens + tokens, tokens, drained_ns)
 
     def limits_of_rates(self, request: Request, now_ns: int) -> Iterator[Limit]:
-        window, tokens, door = self.windows.get(request.client), declared(request), self.door
+        window, tokens, door = self.windows.get(request.client), request.declared_tokens, self.door
         if window is None:
             yield Limit("rate_tokens", door.rate_tokens, tokens, tokens, 0)
             return
@@ -170,7 +166,7 @@ class Gate:
 
     def limits_of_queues(self, request: Request, admitted_ns: int | None) -> Iterator[Limit]:
         """Once it would have been admitted itself, everybody who waits now has been."""
-        tokens, door = declared(request), self.door
+        tokens, door = request.declared_tokens, self.door
         yield Limit("queue_requests", door.queue_requests, self.queued.requests + 1, 1, admitted_ns)
         yield Limit("queue_tokens", door.queue_tokens, self.queued.tokens + tokens, tokens, admitted_ns)
         lane = self.lane(request)
@@ -182,15 +178,15 @@ class Gate:
     def limits_of_time(self, request: Request, forecast: Forecast) -> Iterator[Limit]:
         """What is predicted falls by as much as the clock goes on, until it is low enough, or until nobody waits any
         more.  If it would be too high even then, it is not when all have ended."""
-        empty = Forecast.of(self.settings)
+        empty, calm = Forecast.of(self.settings), forecast.calm()
         rows = (
-            ("queue_age", self.door.queue_age_ns, forecast.wait_ns(request), 0, forecast.calm().wait_ns(request)),
+            ("queue_age", self.door.queue_age_ns, forecast.wait_ns(request), 0, calm.wait_ns(request)),
             (
                 "first_token",
                 self.door.first_token_ns,
                 forecast.first_token_ns(request),
                 empty.first_token_ns(request),
-                forecast.calm().first_token_ns(request),
+                calm.first_token_ns(request),
             ),
         )
         for reason, most, value_ns, alone_ns, calm_ns in rows:
@@ -241,7 +237,7 @@ class Gate:
         self.committed.add(request)
         if self.door.rate_window_ns:
             window = self.windows.setdefault(request.client, Window(self.door.rate_window_ns))
-            window.accepted.append((now_ns, declared(request)))
+            window.accepted.append((now_ns, request.declared_tokens))
         if key is not None:
             self.keys[key] = job.id
         self.waits(job)
@@ -297,7 +293,7 @@ class Gate:
 
 def new_gate(settings: Settings) -> Gate | None:
     """None where every door is open."""
-    has_limits = settings.door != Door() or any(lane.has_queue_limits for lane in settings.lanes)
+    has_limits = settings.door != OPEN or any(lane.has_queue_limits for lane in settings.lanes)
     return Gate(settings) if has_limits else None
 
 

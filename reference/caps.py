@@ -40,7 +40,7 @@ class Caps:
             return True
         return (
             is_within(s.client_seats, usage.seats + 1)
-            and is_within(s.client_resident_tokens, usage.tokens + declared_tokens(job))
+            and is_within(s.client_resident_tokens, usage.tokens + job.request.declared_tokens)
             and is_within(s.client_committed_cost, usage.cost + self._cost(job))
         )
 
@@ -69,7 +69,7 @@ class Caps:
     def _change(self, job: Job, sign: int, cost: int) -> None:
         for usage in self._usages(job):
             usage.seats += sign
-            usage.tokens += sign * declared_tokens(job)
+            usage.tokens += sign * job.request.declared_tokens
             usage.blocks += sign * self._blocks(job)
             usage.cost += cost
 
@@ -85,16 +85,12 @@ class Caps:
         return self.clients.setdefault(job.request.client, Usage())
 
     def _blocks(self, job: Job) -> int:
-        return blocks_for(declared_tokens(job), self.settings.block_size)
+        return blocks_for(job.request.declared_tokens, self.settings.block_size)
 
 
 def prefilling(running: Iterable[Job]) -> int:
     """Prompts in prefill, whether they get tokens in this step or not."""
     return sum(job.issued < job.prefill_end for job in running)
-
-
-def declared_tokens(job: Job) -> int:
-    return job.request.prompt_tokens + job.request.max_output_tokens
 
 
 def is_within(cap: int, value: int) -> bool:

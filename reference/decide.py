@@ -5,8 +5,9 @@ from collections.abc import Collection
 
 from attrs import Factory, define, field
 
+from ..spec.reserves import power_of_two
 from ..spec.vocabulary import blocks_for
-from .caps import declared_tokens, is_within, prefilling
+from .caps import is_within, prefilling
 from .classes import CLASSES, has_classes
 from .job import Job
 from .peak import Course, peak_blocks
@@ -14,13 +15,6 @@ from .reasons import held_back, reason_of
 from .selection import OneQueue
 from .selection.one_queue import by_priority
 from .state import Admission, Decision, State
-
-
-def next_power_of_two(tokens: int) -> int:
-    power = 1
-    while power < tokens:
-        power *= 2
-    return power
 
 
 @define
@@ -37,7 +31,8 @@ class Room:
     released: set[int] = Factory(set)
     entering: list[Admission] = Factory(list)
     resident_tokens: int = field(
-        init=False, default=Factory(lambda self: sum(map(declared_tokens, self.staying)), takes_self=True)
+        init=False,
+        default=Factory(lambda self: sum(job.request.declared_tokens for job in self.staying), takes_self=True),
     )
     prefilling: int = field(init=False, default=Factory(lambda self: prefilling(self.staying), takes_self=True))
 
@@ -200,7 +195,7 @@ class Deciding:
 
     def caps_allow(self, job: Job, room: Room, *, anything_runs: bool) -> bool:
         """The caps on all who run, where tokens do not count for whoever is alone, and those of its client and lane."""
-        settings, tokens = self.state.settings, room.resident_tokens + declared_tokens(job)
+        settings, tokens = self.state.settings, room.resident_tokens + job.request.declared_tokens
         if not (self.state.queue.may(job) and is_within(settings.prefilling_requests, room.prefilling + 1)):
             return False
         return not anything_runs or is_within(settings.resident_tokens, tokens)
@@ -220,7 +215,7 @@ class Deciding:
         room.counted |= self.revived(admission, room)
         room.seats -= 1
         room.budget -= admission.tokens
-        room.resident_tokens += declared_tokens(admission.job)
+        room.resident_tokens += admission.job.request.declared_tokens
         room.prefilling += 1
         room.entering.append(admission)
 
@@ -234,7 +229,7 @@ class Deciding:
             "known": 0,
             "declared": request.max_output_tokens,
             "predicted": request.expected_output_tokens,
-            "power_of_two": min(next_power_of_two(request.expected_output_tokens), request.max_output_tokens),
+            "power_of_two": min(power_of_two(request.expected_output_tokens), request.max_output_tokens),
             "model": settings.max_model_tokens - request.prompt_tokens,
         }
         return max(job.known, request.prompt_tokens + outputs[settings.reserve] - 1)

@@ -38,8 +38,9 @@ class Work:
         left = job.request.max_output_tokens - job.outputs - job.in_flight
         prefill = job.known - job.issued
         in_prefill = job.state != RUNNING or job.issued < job.prefill_end
-        length = job.request.prompt_tokens + job.request.max_output_tokens
-        return cls.asked(s, prefill if left else 0, left, length, prompt=prefill if in_prefill else 0)
+        return cls.asked(
+            s, prefill if left else 0, left, job.request.declared_tokens, prompt=prefill if in_prefill else 0
+        )
 
     @classmethod
     def of_request(cls, request: Request, s: Settings) -> "Work":

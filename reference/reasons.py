@@ -6,7 +6,7 @@ It is asked of whoever was next and did not fit, and of those whom a cap holds b
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from .caps import declared_tokens, is_within
+from .caps import is_within
 from .job import Job
 from .selection import Queue, SharedQueue
 from .selection.sharing import Members
@@ -58,7 +58,7 @@ def _lane_share(deciding: "Deciding", job: Job, room: "Room") -> bool:
 
 def _resident_tokens(deciding: "Deciding", job: Job, room: "Room") -> bool:
     most = deciding.state.settings.resident_tokens
-    return room.anything_runs and not is_within(most, room.resident_tokens + declared_tokens(job))
+    return room.anything_runs and not is_within(most, room.resident_tokens + job.request.declared_tokens)
 
 
 def _adapter(deciding: "Deciding", job: Job, room: "Room") -> bool:

@@ -51,7 +51,7 @@ class Track:
     @classmethod
     def of(cls, request: Request, arrival: int, lane: str = "") -> "Track":
         """`lane`: that of the settings, if they have any; else it is what the request names."""
-        limit = request.prompt_tokens + request.max_output_tokens
+        limit = request.declared_tokens
         prompt = list(request.prompt_ids)
         queue = (lane or request.lane, request.client)
         track = cls(request.id, queue, request.priority, arrival, limit, len(prompt), prompt)

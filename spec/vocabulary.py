@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 
 from attrs import Factory, asdict, field, frozen
 
+from .admission import OPEN as OPEN
 from .admission import Door as Door
 from .admission import budget_within as budget_within
 from .settings import HYBRID as HYBRID
@@ -267,6 +268,11 @@ class Request:
     @property
     def prompt_tokens(self) -> int:
         return len(self.prompt_ids)
+
+    @property
+    def declared_tokens(self) -> int:
+        """Its prompt, and the most that may come out."""
+        return self.prompt_tokens + self.max_output_tokens
 
     @property
     def expected_output_tokens(self) -> int:

@@ -159,7 +159,7 @@ class VllmV1(Scheduler):
 
     def ends_with_what_is_in_flight(self, job: Job) -> bool:
         """The step in flight is sure to bring its last token."""
-        asked = job.request.prompt_tokens + job.request.max_output_tokens
+        asked = job.request.declared_tokens
         return job.in_flight > 0 and job.issued + 2 - job.in_flight >= asked
 
     def make_room(self, job: Job, positions: int, batch: Batch) -> bool:
@@ -301,7 +301,7 @@ class Shipped(VllmV1):
         return min(limits if settings.chunked_prefill else [*limits, settings.token_budget])
 
     def refusal(self, request: Request) -> tuple[str, int, int] | None:
-        length = request.prompt_tokens + request.max_output_tokens
+        length = request.declared_tokens
         if length <= self.longest:
             return None
         return "model_tokens" if length > self.state.settings.max_model_tokens else "other", self.longest, length

@@ -22,10 +22,6 @@ Row = tuple[str, int, int]
 """A limit: the reason of its refusals, what it allows, and what there is."""
 
 
-def declared(request: "Request") -> int:
-    return request.prompt_tokens + request.max_output_tokens
-
-
 class Limits(TraceRule):
     """Common part of rules about what may be accepted: after each submission no limit is exceeded; and who is refused
     for one would have exceeded it."""
@@ -39,7 +35,7 @@ class Limits(TraceRule):
         raise NotImplementedError
 
     def own(self, reason: str, request: "Request") -> int:
-        return declared(request) if reason.endswith("tokens") else 1
+        return request.declared_tokens if reason.endswith("tokens") else 1
 
     def on_answered(self, m: "Monitor", message: "Message") -> None:
         if message.kind != "submit":

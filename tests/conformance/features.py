@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import evolve
 
-from schedspec.spec.vocabulary import OF_CLASSES, OF_CLIENTS, OF_QUANTA, OF_SERVICE, Door, Lane, Policy, Settings
+from schedspec.spec.vocabulary import OF_CLASSES, OF_CLIENTS, OF_QUANTA, OF_SERVICE, OPEN, Door, Lane, Policy, Settings
 
 from .script import RETRY, Op, leave, with_setting
 
@@ -154,7 +154,7 @@ def at_the_door(dice: Random, op: Op, settings: Settings) -> Sequence[Op]:
         op = evolve(op, request=evolve(op.request, survives_disconnect=True))
     if op.request is not None and door.retain_ns and dice.random() < 0.6:
         return (evolve(op, request=evolve(op.request, idempotency_key=dice.choice(("k", "m")))),)
-    if op.kind == "complete" and door != Door() and dice.random() < 0.4:
+    if op.kind == "complete" and door != OPEN and dice.random() < 0.4:
         return op, RETRY if dice.random() < 0.8 else Op("tick", ns=dice.choice((3, 30, 150)))
     return (op,)
 

@@ -236,7 +236,7 @@ class PrefixEngine:
     def expect(self, request: Request, stop_after: int | None) -> None:
         if request.id in self.sequences:
             return
-        length = request.prompt_tokens + request.max_output_tokens
+        length = request.declared_tokens
         self.sequences[request.id] = continued(request.prompt_ids, length)
         self.prompt_tokens[request.id], self.stop_after[request.id] = request.prompt_tokens, stop_after
 

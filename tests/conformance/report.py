@@ -18,7 +18,7 @@ from attrs import asdict, fields_dict
 from schedspec.spec.catalogue import registry
 from schedspec.spec.registry import Rule
 from schedspec.spec.trace import TraceWriter
-from schedspec.spec.vocabulary import Door, Request
+from schedspec.spec.vocabulary import OPEN, Request
 
 from .check import Check, Failure, Findings, exit_status, results
 from .driver import Driver
@@ -218,7 +218,7 @@ def as_test(subject: str, failure: Failure, *, only: bool = False) -> Iterator[s
     yield ""
     yield f"from schedspec.conformance.script import {', '.join(_imports(failure.script))}"
     yield "from schedspec.conformance.testing import assert_keeps"
-    named = ["Door"] * (failure.script.settings.door != Door()) + ["Lane"] * bool(failure.script.settings.lanes)
+    named = ["Door"] * (failure.script.settings.door != OPEN) + ["Lane"] * bool(failure.script.settings.lanes)
     yield f"from schedspec.spec.vocabulary import {', '.join([*named, 'Settings'])}"
     yield ""
     yield ""

@@ -53,7 +53,7 @@ def _fault_name(fault: ProtocolError) -> str:
 
 def script_size(script: Script) -> int:
     """Short scripts with short requests are small."""
-    tokens = sum(op.request.prompt_tokens + op.request.max_output_tokens for op in script.ops if op.request)
+    tokens = sum(op.request.declared_tokens for op in script.ops if op.request)
     return len(script.ops) * 4 + tokens
 
 

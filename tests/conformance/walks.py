@@ -10,7 +10,7 @@ from random import Random
 
 from attrs import evolve, frozen
 
-from schedspec.spec.vocabulary import Door, Policy, Settings, blocks_for
+from schedspec.spec.vocabulary import OPEN, Policy, Settings, blocks_for
 
 from .features import at_the_door, of_feature, with_door, with_features
 from .script import COMPLETE, STEP, Op, Script, cancel, submit, with_deadline
@@ -45,7 +45,7 @@ def walk(seed: int, policies: Sequence[Policy] = ()) -> Script:
     if settings != world:
         asked = Random(f"requests {seed}")
         ops = [of_feature(asked, op, settings) for op in ops]
-    if settings.door != Door() or settings.cancel_on_disconnect:
+    if settings.door != OPEN or settings.cancel_on_disconnect:
         coming = Random(f"comers {seed}")
         ops = [one for op in ops for one in at_the_door(coming, op, settings)]
     return Script(settings, seed, map(with_deadline, ops) if settings.policy == "edf" else ops)

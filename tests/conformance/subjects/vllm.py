@@ -73,7 +73,7 @@ class VllmScheduler:
         if request.id in self.seen:  # the front end gives every request an id of its own
             return Receipt(verdict="duplicate", of=request.id)
         self.seen.add(request.id)
-        length = request.prompt_tokens + request.max_output_tokens
+        length = request.declared_tokens
         if not self.raw and length > self.longest:
             reason = "model_tokens" if length > self.settings.max_model_tokens else "other"
             return Receipt(verdict="refused", reason=reason, limit=self.longest, value=length)
