@@ -113,7 +113,8 @@ OPTIMIZED = (
         "prefilling = ends < self.rows.prefill_end[rows]",
     ),
     Change("scheduler", "stopped | (outputs >= rows.declared[served])", "stopped | (outputs > rows.declared[served])"),
-    Change("scheduler", "tick == calendar.done + 1:", "tick >= calendar.done + 1:"),
+    Change("scheduler", "tick != calendar.done + 1:", "tick < calendar.done + 1:"),
+    Change("scheduler", "return oldest.calendar is calendar", "return True"),
     Change(
         "scheduler", "ends = calendar.steps == calendar.next_end or", "ends = calendar.steps > calendar.next_end or"
     ),
