@@ -156,7 +156,7 @@ def test_numpy_changes_nothing_that_is_found(tmp_path: Path, broken: bool) -> No
 
 
 def test_a_trace_is_judged_without_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("schedspec.cli.find_spec", lambda name: None)
+    monkeypatch.setattr("schedspec.commands.recorded.find_spec", lambda name: None)
     file = _trace(tmp_path, broken=False)
     result = run("trace", str(file), "--json", "--report", str(tmp_path / "report"))
     assert (result.exit_code, json.loads(result.output)["monitor"]) == (0, "plain")

@@ -102,7 +102,7 @@ def test_an_interrupt_keeps_the_runs_that_are_done_and_the_page_names_the_others
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kinds = {"reference": Scheduler, "other": Interrupts}
-    monkeypatch.setattr("schedspec.cli._subject", lambda name, timeout_s: kinds[name])
+    monkeypatch.setattr("schedspec.commands.replay.subject_of", lambda name, timeout_s: kinds[name])
     ran = replay(tmp_path, "--system", "reference", "--system", "other", "--load", "1,2")
     assert ran.exit_code == 130
     left = [("other", "1"), ("reference", "2"), ("other", "2")]

@@ -90,7 +90,9 @@ def test_json_is_what_the_file_has(replayed: Any, tmp_path: Path) -> None:
 def test_what_is_done_is_kept(
     replayed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Scheduler], status: int, word: str
 ) -> None:
-    monkeypatch.setattr("schedspec.cli._subject", lambda name, timeout_s: Scheduler if name == "reference" else kind)
+    monkeypatch.setattr(
+        "schedspec.commands.replay.subject_of", lambda name, timeout_s: Scheduler if name == "reference" else kind
+    )
     done = replayed("--system", "reference", "--system", "other")
     assert done.exit_code == status
     assert word in done.output
@@ -148,7 +150,7 @@ def test_a_workload_is_needed() -> None:
 
 
 def test_settings_of_a_system_may_be_json() -> None:
-    from schedspec.cli import _split_system
+    from schedspec.commands.replay import _split_system
 
     lanes = 'lanes=[{"name": "chat", "share_percent": 70, "burst": 4}]'
     assert _split_system(f"reference:policy=lanes,{lanes}") == ("reference", ["policy=lanes", lanes])

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.markup import escape
 
-from .conformance import terminal
+from ..conformance import terminal
 
 if TYPE_CHECKING:
-    from .spec.workloads.public import PublicFile
+    from ..spec.workloads.public import PublicFile
 
 VOID = 2
 COLOURS = {"found": "green", "unverified": "green", "missing": "yellow", "other bytes": "bold red"}
@@ -31,8 +31,8 @@ def data(name: str | None, is_wanted: bool, as_json: bool) -> None:
     They are looked for in $SCHEDSPEC_DATA, else in ../shared/data.  NAME is a file or a folder of the list; of a single
     file everything is shown.  Exit status 2: there is no such file, or one that should be fetched could not be.
     """
-    from .spec.workloads import WorkloadError
-    from .spec.workloads.public import data_folder, named, public_files
+    from ..spec.workloads import WorkloadError
+    from ..spec.workloads.public import data_folder, named, public_files
 
     try:
         files = public_files() if name is None else named(name)
@@ -53,9 +53,9 @@ def data(name: str | None, is_wanted: bool, as_json: bool) -> None:
 
 def _fetch(files: Sequence["PublicFile"], *, quiet: bool, is_one: bool) -> list[str]:
     """What is missing; of several files, those that can be had.  The first fault ends it, as it would be the next."""
-    from .spec.workloads import WorkloadError
-    from .spec.workloads.fetch import fetch
-    from .spec.workloads.public import standing
+    from ..spec.workloads import WorkloadError
+    from ..spec.workloads.fetch import fetch
+    from ..spec.workloads.public import standing
 
     wanted = [file for file in files if standing(file) in ("missing", "other bytes")]
     if not is_one:
@@ -74,7 +74,7 @@ def _show(progress: Callable[[str, float, str], None], file: "PublicFile", size:
 
 
 def _plain(file: "PublicFile") -> dict[str, Any]:
-    from .spec.workloads.public import data_folder, standing
+    from ..spec.workloads.public import data_folder, standing
 
     state = standing(file)
     return {
@@ -101,9 +101,9 @@ def _print_one(file: "PublicFile") -> None:
 
 def _print_all(files: Sequence["PublicFile"]) -> None:
     """A line per file under its source; the terminal may break it, but nothing is cut off."""
-    from .spec.workloads.fits import FITS
-    from .spec.workloads.hostile import SOURCES
-    from .spec.workloads.public import data_folder, standing
+    from ..spec.workloads.fits import FITS
+    from ..spec.workloads.hostile import SOURCES
+    from ..spec.workloads.public import data_folder, standing
 
     for (repository, licence), group in groupby(files, key=lambda file: (file.repository, file.licence)):
         _line(f"[bold]https://github.com/{repository}[/], {licence}")

@@ -1,0 +1,152 @@
+"""`schedspec check`: judge a scheduler."""
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+from attrs import evolve
+
+from ..conformance import terminal
+from ..conformance.files import file_name
+from ..spec.vocabulary import Settings
+from .parts import (
+    DEFAULT_FIRST_S,
+    WORKLOAD_HELP,
+    counted,
+    ensure_writable,
+    kept_off_stdout,
+    known_rules,
+    one_sentence,
+    read_settings,
+    report_folder,
+    subject_of,
+    workload_of,
+)
+
+
+@click.command()
+@click.argument("subject")
+@click.option("--depth", type=click.Choice(["smoke", "quick", "standard", "soak"]), default="quick", show_default=True)
+@click.option("--seconds", type=click.FloatRange(min=1), default=600, help="How long a soak takes.", show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--workload", help=f"{WORKLOAD_HELP}; 'none' for none.  Default: azure, or else fitted:azure-conv.")
+@click.option("--first-s", default=str(DEFAULT_FIRST_S), help="Seconds of the recorded workload.", show_default=True)
+@click.option(
+    "--workload-s",
+    type=click.FloatRange(min=0.1),
+    help="Stop its arrivals after this time on your clock.  Default: never if --workload is given.",
+)
+@click.option("--rate", default="1", help="How many times as fast requests come: 2, 0.5, 1/3.", show_default=True)
+@click.option("--size", default="1", help="Prompts and outputs times this.", show_default=True)
+@click.option("--cv", help="Burstiness of times that are drawn: 0 even, 1 Poisson, more is bursts.")
+@click.option(
+    "--step-ns", type=click.IntRange(min=0), default=25_000_000, help="Fixed time of a step.", show_default=True
+)
+@click.option(
+    "--token-ns", type=click.IntRange(min=0), default=50_000, help="Time of a step per token.", show_default=True
+)
+@click.option(
+    "--setting", "settings", multiple=True, help="NAME=VALUE that every run has, such as blocks=64 (repeatable)."
+)
+@click.option("--rule", "rules", multiple=True, help="Judge this rule only (repeatable).")
+@click.option("--timeout-s", type=click.FloatRange(min=0.01), default=10.0, help="Per message.", show_default=True)
+@click.option("--report", type=click.Path(path_type=Path), help="Report folder.  Default: build/report/SUBJECT.")
+@click.option("--strict", is_flag=True, help="A broken SHOULD or a rule not exercised: exit status 3.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--junit", type=click.Path(path_type=Path), help="Write the verdicts as JUnit XML, too.")
+@click.option("--baseline", type=click.Path(path_type=Path), help="Known failures: they do not count.")
+@click.option("--update-baseline", is_flag=True, help="Write what fails now to the baseline; what passes goes.")
+@click.pass_context
+def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
+    """Judge a scheduler.
+
+    Exit status: 0 every MUST holds, 1 a MUST is broken, 2 void (the subject broke the protocol, or cannot be made),
+    3 with --strict.
+    """
+    with one_sentence(ctx):
+        from ..conformance.baseline import BaselineError, expect, stand, update
+        from ..conformance.check import exit_status
+        from ..spec.protocol import ProtocolError
+        from ..spec.workloads import WorkloadError
+
+        quiet, strict = options["as_json"], options["strict"]
+        run = _new_check(subject, options)
+        if run.workload is not None:
+            counted(run.workload)
+        known = _known_failures(subject, options)
+        if options["junit"] is not None:
+            ensure_writable(options["junit"], "JUnit XML")
+        folder = report_folder(options["report"] or Path("build") / "report" / file_name(subject))
+        try:
+            with terminal.progress(quiet=quiet) as run.progress, kept_off_stdout(quiet):
+                if known is not None:
+                    again = {"mode": run.mode, "rerun": run.rerun or (), "timeout_s": run.timeout_s}
+                    standings = list(stand(known, run.factory, **again))
+                    expect(run, standings, update=options["update_baseline"])
+                run.run()
+            if known is not None and options["update_baseline"]:
+                run.findings.notes.append(update(known, run, standings, strict=strict))
+        except (ProtocolError, WorkloadError, BaselineError, OSError) as fault:
+            # What was seen until then is reported all the same.
+            if isinstance(fault, ProtocolError):
+                run.findings.faults.append(fault)
+            _write(run, folder, options)
+            raise
+        _write(run, folder, options)
+        if not quiet:
+            terminal.print_check(run, folder)
+        status = exit_status(run.findings, strict=strict)
+    sys.exit(status)
+
+
+def _new_check(subject: str, options: Mapping[str, Any]) -> Any:
+    from ..conformance.check import DEPTHS, Check, soak
+    from ..conformance.replaying import StepTime
+
+    depth = soak(options["seconds"]) if options["depth"] == "soak" else DEPTHS[options["depth"]]
+    pinned = read_settings(options["settings"])
+    Settings(**pinned)  # do they contradict each other?
+    wall_s = options["workload_s"] or (None if options["workload"] else depth.workload_s)
+    return Check(
+        name=subject,
+        factory=subject_of(subject, options["timeout_s"]),
+        seed=options["seed"],
+        mode="raw" if subject.endswith("-raw") else "shipped",
+        depth=evolve(depth, workload_s=wall_s),
+        workload=workload_of(options, as_json=options["as_json"]),
+        step_time=StepTime(fixed_ns=options["step_ns"], per_token_ns=options["token_ns"]),
+        rerun=[sys.executable, "-m", "schedspec", "rerun", subject],
+        only=known_rules(options["rules"]),
+        pinned=pinned,
+        timeout_s=options["timeout_s"],
+    )
+
+
+def _known_failures(subject: str, options: Mapping[str, Any]) -> Any:
+    """The baseline, read and found writable before anything runs."""
+    from ..conformance.baseline import read_baseline
+
+    path, wanted = options["baseline"], options["update_baseline"]
+    if path is None:
+        if wanted:
+            raise click.UsageError("--update-baseline needs --baseline FILE")
+        return None
+    known = read_baseline(path, subject, may_be_missing=wanted)
+    if wanted:
+        ensure_writable(path, "the baseline")
+    return known
+
+
+def _write(run: Any, folder: Path, options: Mapping[str, Any]) -> None:
+    """Everything that programs read."""
+    from ..conformance.junit import write_junit
+    from ..conformance.report import as_json, write_report
+
+    write_report(folder, run, strict=options["strict"])
+    if options["junit"] is not None:
+        write_junit(options["junit"], run, folder, strict=options["strict"])
+    if options["as_json"]:
+        click.echo(json.dumps(as_json(run, strict=options["strict"])))

@@ -1,0 +1,87 @@
+"""`schedspec exhaust`: every run in small scopes."""
+
+import json
+import os
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import click
+from attrs import evolve
+
+from ..conformance import terminal
+from .parts import DEFAULT_TIMEOUT_S, one_sentence, subject_of
+
+
+@click.command()
+@click.argument("names", metavar="[CASE]...", nargs=-1)
+@click.option(
+    "--subject", help="This one in place of the reference, in the cases that are exhausted for the reference."
+)
+@click.option("--deep", is_flag=True, help="Those that take minutes, too.")
+@click.option(
+    "--calls",
+    default=5,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Of a subject without `canonical`: all runs of so many calls.",
+)
+@click.option("--jobs", type=click.IntRange(min=1), help="Cases at a time.  Default: one per core.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--write", is_flag=True, help="Write what is found to exhausted.toml and README.md of proofs.")
+@click.pass_context
+def exhaust(ctx: click.Context, /, names: tuple[str, ...], **options: Any) -> None:
+    """Look at every run in small scopes, up to symmetry, for somebody who gets nowhere and for a rule that is broken.
+
+    Without CASE all cases of proofs/exhausted.toml, and a table; with some of them also the story of each
+    counterexample.  Exit status 1: something is not as expected there, or another subject breaks a MUST.
+    """
+    with one_sentence(ctx):
+        from ..conformance.small_scope.cases import TRUSTED, Manner, differences, faults, run_cases
+        from ..proofs import exhausted, manifest, page
+
+        if options["write"] and options["subject"]:
+            raise ValueError("--write is about the cases as they are: leave --subject out")
+        cases = _cases(names, options["subject"], deep=options["deep"])
+        factories = {subject: subject_of(subject, DEFAULT_TIMEOUT_S) for subject in {case.subject for case in cases}}
+        with terminal.counted_progress("cases", len(cases)) as done:
+            manner = Manner(DEFAULT_TIMEOUT_S, options["calls"]) if options["subject"] else TRUSTED
+            found = run_cases(cases, factories, options["jobs"] or os.cpu_count() or 1, done, manner)
+        if all(one.refused for one in found):
+            raise ValueError(f"{options['subject']} refuses every case, so nothing was looked at: {found[0].refused}")
+        if options["write"]:
+            there = {case.case.name: case.case.plain for case in found}
+            exhausted.write(there.get(case["name"], case) for case in exhausted.read())
+            page.rewrite(manifest.read())
+        if options["subject"]:
+            wrong = [line for one in found for line in faults(one)]
+        else:
+            pairs = zip(cases, found, strict=True)
+            wrong = [] if options["write"] else [line for case, one in pairs for line in differences(case, one.case)]
+        if options["as_json"]:
+            plain = [
+                {**f.case.plain, "why": dict(f.why), "stories": dict(f.stories), "refused": f.refused} for f in found
+            ]
+            document = {"cases": plain}
+            click.echo(json.dumps(document | {"wrong": wrong}))
+        else:
+            terminal.print_cases(found, stories=bool(names or options["subject"]))
+        for line in wrong:
+            terminal.print_error(line)
+    sys.exit(1 if wrong else 0)
+
+
+def _cases(names: Iterable[str], subject: str | None, *, deep: bool) -> list[Any]:
+    """Those that were named, or all; another subject is asked what the reference answers well."""
+    from ..conformance.small_scope.cases import Case
+    from ..proofs import exhausted
+
+    cases = {plain["name"]: Case(**plain) for plain in exhausted.read()}
+    for name in names:
+        if name not in cases:
+            raise ValueError(f"there is no case {name!r}: they are {', '.join(map(repr, cases))}")
+    chosen = [cases[name] for name in names] or [case for case in cases.values() if deep or not case.deep]
+    if subject is None:
+        return chosen
+    clean = [case for case in chosen if "refuted" not in (case.work, case.progress, case.starvation)]
+    return [evolve(case, subject=subject, judged=True) for case in clean if case.subject == "reference"]

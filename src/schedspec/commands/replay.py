@@ -1,0 +1,187 @@
+"""`schedspec replay`: a workload on a virtual clock, once for each system and load."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import click
+from attrs import evolve
+
+from ..conformance import terminal
+from ..spec.vocabulary import Settings
+from .parts import (
+    DEFAULT_FIRST_S,
+    counted,
+    kept_off_stdout,
+    one_sentence,
+    positive,
+    read_settings,
+    report_folder,
+    subject_of,
+    workload_of,
+)
+
+
+@click.command()
+@click.argument("workload")
+@click.option("--system", "systems", multiple=True, help="SUBJECT or SUBJECT:NAME=VALUE,… (repeatable).")
+@click.option("--cost", help="Model and device whose step times are used; a wrong name lists them.")
+@click.option("--setting", "settings", multiple=True, help="NAME=VALUE that every system has (repeatable).")
+@click.option("--first-s", default=str(DEFAULT_FIRST_S), help="Seconds of the recorded workload.", show_default=True)
+@click.option("--rate", default="1", help="How many times as fast requests come: 2, 0.5, 1/3.", show_default=True)
+@click.option("--load", "loads", default="1", help="Runs at so many times that rate each: 0.5,1,2.", show_default=True)
+@click.option("--size", default="1", help="Prompts and outputs times this.", show_default=True)
+@click.option("--cv", help="Burstiness of times that are drawn: 0 even, 1 Poisson, more is bursts.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--ttft-ms", type=click.IntRange(min=1), default=1_000, help="Promised first token.", show_default=True)
+@click.option("--tpot-ms", type=click.IntRange(min=1), default=100, help="Promised time per token.", show_default=True)
+@click.option("--host-us", type=click.IntRange(min=0), default=0, help="Time to plan a step.", show_default=True)
+@click.option("--price-per-hour", help="Of the machine, in any currency, to price useful tokens.")
+@click.option("--step-by-step", is_flag=True, help="Skip no decode steps; the result is the same.")
+@click.option("--timeout-s", type=click.FloatRange(min=0.01), default=10.0, help="Per message.", show_default=True)
+@click.option("--report", type=click.Path(path_type=Path), help="Report folder.  Default: build/report/replay.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_context
+def replay(ctx: click.Context, /, workload: str, **options: Any) -> None:
+    """Run a recorded workload on a virtual clock, once for each system and load: a table, and a page with pictures.
+
+    WORKLOAD is KIND:FILE with azure, mooncake, sharegpt, arxiv, vtc, csv or jsonl for KIND, KIND alone for the file
+    that is usual, or fitted:NAME or hostile:KIND, which need no file.  Without --system it is the reference.  What is
+    done is written and shown even if a later run fails or somebody interrupts.
+    """
+    with one_sentence(ctx):
+        conditions, systems, loads = _conditions(options), _systems(options), _loads(options["loads"])
+        source = workload_of({**options, "workload": workload}, as_json=options["as_json"])
+        if source is None:
+            raise click.UsageError("replay needs a workload: write KIND:FILE, fitted:NAME or hostile:KIND")
+        count = counted(source, min(system.settings.blocks * system.settings.block_size for system in systems))
+        folder = report_folder(options["report"] or Path("build") / "report" / "replay", "replay.json")
+        told: dict[str, Any] = _replay_header(workload, options, [system.name for system in systems], list(loads))
+        _write_replay(told, folder)
+        try:
+            with terminal.progress(quiet=options["as_json"]) as progress, kept_off_stdout(options["as_json"]):
+                for load, times in loads.items():
+                    faster = evolve(source, rate=source.rate * times)
+                    for system in systems:
+                        show = _by_hundreds(progress, f"{system.name[:40]} ×{load}", count)
+                        _replay_one(told, system, faster, load, conditions, show)
+                        _write_replay(told, folder)
+        finally:
+            _show_replay(told, folder, as_json=options["as_json"])
+
+
+def _replay_one(
+    told: dict[str, Any], system: Any, source: Any, load: str, conditions: Any, show: Callable[[int], None]
+) -> None:
+    from ..reference.simulation import replay as replay_one
+    from ..spec.workloads import to_requests
+
+    run = replay_one(system, to_requests(source.arrivals(), conditions.seed), conditions, show)
+    told["runs"].append({"system": system.name, "load": load, **run})
+
+
+def _write_replay(told: Mapping[str, Any], folder: Path) -> None:
+    from ..conformance.files import replace_file
+
+    replace_file(folder / "replay.json", json.dumps(told) + "\n")
+
+
+def _loads(text: str) -> dict[str, Fraction]:
+    """As they were written -> times the rate."""
+    parts = [part.strip() for part in text.split(",")]
+    loads = {part: positive("--load", part) for part in parts}
+    if len(set(loads.values())) < len(parts):
+        raise click.UsageError(f"--load {text} has a number twice")
+    return loads
+
+
+def _conditions(options: Mapping[str, Any]) -> Any:
+    from ..reference.simulation import Conditions, Objective
+
+    price = options["price_per_hour"]
+    return Conditions(
+        profile=_profile(options["cost"]),
+        objective=Objective(ttft_ns=options["ttft_ms"] * 1_000_000, tpot_ns=options["tpot_ms"] * 1_000_000),
+        seed=options["seed"],
+        host_ns=options["host_us"] * 1_000,
+        fast_forward=not options["step_by_step"],
+        price_per_hour=None if price is None else positive("--price-per-hour", price),
+    )
+
+
+def _profile(name: str | None) -> Any:
+    from ..reference.simulation import DEFAULT, PROFILES
+    from ..spec.protocol import did_you_mean
+
+    wanted = name or DEFAULT
+    if wanted not in PROFILES:
+        raise click.UsageError(f"there is no cost model {wanted!r}: {did_you_mean(wanted, PROFILES)}")
+    return PROFILES[wanted]
+
+
+def _systems(options: Mapping[str, Any]) -> list[Any]:
+    """Each with its settings: those of the device, those of all, its own."""
+    from ..conformance.subjects.guard import guarded
+    from ..reference.simulation import System, default_settings
+
+    common = default_settings(_profile(options["cost"])) | read_settings(options["settings"])
+    systems = []
+    for name in options["systems"] or ("reference",):
+        subject, own = _split_system(name)
+        factory = subject_of(subject, options["timeout_s"])
+        if subject not in ("reference", "optimized"):  # these are ours, and answer as they should
+            factory = guarded(factory, options["timeout_s"])
+        systems.append(System(name, factory, Settings(**common | read_settings(own))))
+    return systems
+
+
+def _split_system(text: str) -> tuple[str, list[str]]:
+    """`SUBJECT:NAME=VALUE,NAME=VALUE`; a command is taken as it is."""
+    found = None if text.startswith("exec:") else re.fullmatch(r"(.+?):(\w+=.*)", text)
+    return (text, []) if found is None else (found[1], re.split(r",(?=\w+=)", found[2]))
+
+
+def _replay_header(workload: str, options: Mapping[str, Any], systems: list[str], loads: list[str]) -> dict[str, Any]:
+    from ..reference.simulation import DEFAULT
+
+    same = {name: options[name] for name in ("first_s", "rate", "size", "cv", "seed", "host_us", "price_per_hour")}
+    cost = options["cost"] or DEFAULT
+    return {
+        "schema": "schedspec-replay/1",
+        "workload": workload,
+        **same,
+        "cost": cost,
+        "source": _profile(cost).source,
+        "objective": {"ttft_ms": options["ttft_ms"], "tpot_ms": options["tpot_ms"]},
+        "planned": {"systems": systems, "loads": loads},
+        "runs": [],
+    }
+
+
+def _by_hundreds(progress: Callable[[str, float, str], None], stage: str, count: int) -> Callable[[int], None]:
+    shown = [-1]
+
+    def show(requests: int) -> None:
+        if requests * 100 // count > shown[0]:
+            shown[0] = requests * 100 // count
+            again = f", {requests - count:,} more asked again" if requests > count else ""
+            progress(stage, min(1.0, requests / count), f"{min(requests, count):,} of {count:,} requests{again}")
+
+    return show
+
+
+def _show_replay(told: Mapping[str, Any], folder: Path, *, as_json: bool) -> None:
+    from ..replay_report import write_page
+
+    page = write_page(told, folder)
+    if as_json:
+        click.echo(json.dumps(told))
+        return
+    for run in told["runs"]:
+        terminal.print_replay(run, with_load=len(told["planned"]["loads"]) > 1)
+    if told["runs"]:
+        terminal.print_aside(f"{told['source']}; times in ms unless in s; report in {folder / 'replay.json'}")
+    terminal.print_aside(page)
