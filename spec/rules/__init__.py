@@ -1,6 +1,6 @@
 """All rules, by family: importing this package fills the registry."""
 
-from . import admit, batches, composition, departures, door, fairness, lanes, life, liveness  # isort: skip
+from . import admit, batches, composition, departures, door, fairness, iterations, lanes, life, liveness  # isort: skip
 from . import log, memory, preemption, shares, snapshots, steps, turns  # isort: skip
 from . import implications  # isort: skip  (speaks of all of them)
 
@@ -12,6 +12,7 @@ __all__ = [
     "door",
     "fairness",
     "implications",
+    "iterations",
     "lanes",
     "life",
     "liveness",
