@@ -9,6 +9,7 @@ from .adapters import Adapters
 from .admission import Gate, new_gate
 from .alternatives import Held
 from .job import ENDED, Job
+from .phases import BOTH, Phases
 from .pool import Pool
 from .prefixes import Prefixes
 from .selection import Queue, new_queue
@@ -66,6 +67,8 @@ class State:
     arrivals: int = 0
     admissions: int = 0
     now_ns: int = 0
+    phases: Phases = BOTH
+    since_round: int = 0
     waits: dict[Job, str] = Factory(dict)
     logged: dict[Job, str] = Factory(dict)
 
