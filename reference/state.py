@@ -7,6 +7,7 @@ from attrs import Factory, define
 from ..spec.vocabulary import Delta, Settings
 from .adapters import Adapters
 from .admission import Gate, new_gate
+from .host import Host
 from .job import ENDED, Job
 from .pool import Pool
 from .prefixes import Prefixes
@@ -56,6 +57,7 @@ class State:
     adapters: Adapters
     queue: Queue
     gate: Gate | None
+    host: Host
     jobs: dict[str, Job] = Factory(dict)
     running: dict[str, Job] = Factory(dict)
     seen: set[str] = Factory(set)
@@ -74,7 +76,7 @@ class State:
         prefixes = Prefixes(settings, pool)
         adapters = Adapters(settings.adapter_slots)
         queue = new_queue(settings, prefixes, adapters)
-        return cls(settings, pool, prefixes, adapters, queue, new_gate(settings))
+        return cls(settings, pool, prefixes, adapters, queue, new_gate(settings), Host.of(settings))
 
     def live(self) -> Iterator[Job]:
         return (job for job in self.jobs.values() if job.state != ENDED)

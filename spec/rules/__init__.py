@@ -1,7 +1,7 @@
 """All rules, by family: importing this package fills the registry."""
 
 from . import admit, batches, composition, departures, door, fairness, lanes, life, liveness  # isort: skip
-from . import log, memory, preemption, shares, snapshots, steps, turns  # isort: skip
+from . import log, memory, preemption, recovery, shares, snapshots, steps, swapping, turns  # isort: skip
 from . import implications  # isort: skip  (speaks of all of them)
 
 __all__ = [
@@ -18,8 +18,10 @@ __all__ = [
     "log",
     "memory",
     "preemption",
+    "recovery",
     "shares",
     "snapshots",
     "steps",
+    "swapping",
     "turns",
 ]
