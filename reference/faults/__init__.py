@@ -5,14 +5,25 @@ show that a rule can fail, that the search finds it, and what else breaks with i
 """
 
 from ...spec.vocabulary import SubjectFactory
-from . import admission, fairness, lanes, life, liveness, memory, others, preemption, steps, swapping
-from .base import FAULTS
+from . import (
+    admission,
+    alternatives,
+    fairness,
+    lanes,
+    life,
+    liveness,
+    memory,
+    others,
+    preemption,
+    steps,
+    swapping,
+)
+from .base import FAULTS, OTHERS
 from .fairness import CallsArrivalFair, SharesOtherwise
 from .memory import LeaksAtCancel
 from .preemption import PreemptsTheOldest
-from .swapping import OF_HOST
 
-FAMILIES = (admission, fairness, lanes, life, liveness, memory, others, preemption, steps, swapping)
+FAMILIES = (admission, alternatives, fairness, lanes, life, liveness, memory, others, preemption, steps, swapping)
 """Importing them fills FAULTS."""
 
 
@@ -23,7 +34,7 @@ def factory(rule: str) -> SubjectFactory:
 
 __all__ = [
     "FAULTS",
-    "OF_HOST",
+    "OTHERS",
     "CallsArrivalFair",
     "LeaksAtCancel",
     "PreemptsTheOldest",

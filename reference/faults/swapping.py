@@ -1,6 +1,4 @@
-"""Schedulers that go wrong with what they keep in host memory: one for each rule, and more of the kind in `OF_HOST`."""
-
-from collections.abc import Callable
+"""Schedulers that go wrong with what they keep in host memory: what foreign ones that swap may get wrong, too."""
 
 from attrs import define, evolve
 
@@ -11,18 +9,7 @@ from ..host import Host
 from ..job import Job
 from ..scheduler import Scheduler
 from ..state import Admission
-from .base import fault
-
-OF_HOST: dict[str, tuple[str, type[Scheduler]]] = {}
-"""What else foreign schedulers that swap may get wrong: name -> the rule that catches it, and the scheduler."""
-
-
-def of_host(rule: str) -> Callable[[type[Scheduler]], type[Scheduler]]:
-    def register(cls: type[Scheduler]) -> type[Scheduler]:
-        OF_HOST[cls.__name__] = (rule, cls)
-        return cls
-
-    return register
+from .base import another, fault
 
 
 class WithHost(Scheduler):
@@ -76,7 +63,7 @@ class NeverAsksWhatItCosts(WithHost):
 # --- more of the kind --------------------------------------------------------------------------------------
 
 
-@of_host("PRE-9")
+@another("PRE-9")
 class LeaksWhatWasSaved(Scheduler):
     """A cancelled request gives back the blocks that it has, and when it is swapped it has none."""
 
@@ -84,7 +71,7 @@ class LeaksWhatWasSaved(Scheduler):
         """Nothing."""
 
 
-@of_host("PRE-9")
+@another("PRE-9")
 class KeepsACopy(Scheduler):
     """Who came back keeps its host blocks, in case that it has to leave again."""
 
@@ -101,7 +88,7 @@ class _Overcommitted(Host):
         """They are always there."""
 
 
-@of_host("PRE-9")
+@another("PRE-9")
 class OvercommitsTheHost(WithHost):
     """Every victim is saved from the first host block on."""
 
@@ -118,14 +105,14 @@ def _as_if_still(job: Job) -> Job:
     return evolve(job, issued=job.computed)
 
 
-@of_host("PRE-9")
+@another("PRE-9")
 class SavesWhatIsBeingWritten(WithHost):
     """A request is saved while its step is under way."""
 
     host = _Impatient
 
 
-@of_host("PRE-9")
+@another("PRE-9")
 class FreesBeforeItCopies(Scheduler):
     """A victim gives its blocks back first, and copies what stood in them."""
 
@@ -134,7 +121,7 @@ class FreesBeforeItCopies(Scheduler):
         super().save(job)
 
 
-@of_host("PRE-9")
+@another("PRE-9")
 class SavesFullBlocksOnly(Scheduler):
     """What stands in a last block that is not full is not worth a copy."""
 
@@ -145,7 +132,7 @@ class SavesFullBlocksOnly(Scheduler):
             self.state.deltas[-1] = ("swapped_out", job.id, list(job.saved))
 
 
-@of_host("PRE-9")
+@another("PRE-9")
 class ComputesTheLastBlockAgain(Scheduler):
     """Who comes back starts at the edge of a block."""
 
@@ -159,7 +146,7 @@ class ComputesTheLastBlockAgain(Scheduler):
         return admission
 
 
-@of_host("KV-12")
+@another("KV-12")
 class BringsBackTheLastFirst(Scheduler):
     """Host blocks are taken from the end of the list, and copied in that order."""
 
@@ -168,7 +155,7 @@ class BringsBackTheLastFirst(Scheduler):
         super().bring_back(job)
 
 
-@of_host("OBS-3")
+@another("OBS-3")
 class CountsTheSwappedAsWaiting(Scheduler):
     """The gauge of the queue is its length."""
 
