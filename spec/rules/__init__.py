@@ -1,7 +1,7 @@
 """All rules, by family: importing this package fills the registry."""
 
 from . import admit, alternatives, batches, composition, departures, door, fairness, iterations, lanes  # isort: skip
-from . import life, liveness, log, memory, preemption, shares, snapshots, steps, turns  # isort: skip
+from . import life, liveness, log, memory, preemption, recovery, shares, snapshots, steps, swapping, turns  # isort: skip
 from . import implications  # isort: skip  (speaks of all of them)
 
 __all__ = [
@@ -20,8 +20,10 @@ __all__ = [
     "log",
     "memory",
     "preemption",
+    "recovery",
     "shares",
     "snapshots",
     "steps",
+    "swapping",
     "turns",
 ]
