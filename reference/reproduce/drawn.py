@@ -1,4 +1,4 @@
-"""Requests that are drawn: lengths by a law, times of a Poisson process, and a cost model that remembers what it ran."""
+"""Requests that are drawn: lengths by a law, times of a Poisson process; and a cost model that remembers what ran."""
 
 from collections.abc import Callable, Iterator
 from random import Random
