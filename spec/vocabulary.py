@@ -83,6 +83,7 @@ WAIT_LIMITS = (
     "victims",
     "seats",
     "budget",
+    "period",
     "results",
     "client cap",
     "lane share",
@@ -180,6 +181,12 @@ class Capabilities:
 CLAIMS: Mapping[str, str] = {
     "hard_budget": "all tokens of a step, decodes included, stay within the token budget",
     "hybrid": "a step may mix prefill and decode, and leaves nobody out who could run",
+    "exclusive": "a step is of prefill or of decode, never of both",
+    "iteration_level": "requests are admitted at every iteration that has room, whatever runs",
+    "iteration_fcfs": "of two requests with something left to run, the earlier one has run in at least as many steps",
+    "disjoint_steps": "a request is in one step in flight at most",
+    "full_chunks": "a prompt is cut where the budget or chunk_tokens ends, and nowhere else",
+    "no_preemption": "nobody is preempted",
     "stall_free": "a step leaves out no decode that could run",
     "mixes_prefill": "while a decode could run, at most prefill_only_steps steps in a row do prefill alone",
     "prompt_share": "one prompt gets at most chunk_tokens of a step while another waits for prefill",
@@ -239,6 +246,7 @@ CLAIMS: Mapping[str, str] = {
     "urgency_pays": "whoever takes the place of others costs them less than the delay that it avoids",
     "wait_log": "why a request waits is logged when it changes (a delta waits)",
     "alternatives": "who would be refused is held or converted as the door declares, once, with a record",
+    "clairvoyant": "decisions may read when a request will end, though nobody is told: for oracles to compare with",
     "one_generation": "an idempotency key names one generation while it lives, and retain_ns after it finished",
 }
 

@@ -9,6 +9,7 @@ from . import (
     admission,
     alternatives,
     fairness,
+    iterations,
     lanes,
     life,
     liveness,
@@ -23,7 +24,20 @@ from .fairness import CallsArrivalFair, SharesOtherwise
 from .memory import LeaksAtCancel
 from .preemption import PreemptsTheOldest
 
-FAMILIES = (admission, alternatives, fairness, lanes, life, liveness, memory, others, preemption, steps, swapping)
+FAMILIES = (
+    admission,
+    alternatives,
+    fairness,
+    iterations,
+    lanes,
+    life,
+    liveness,
+    memory,
+    others,
+    preemption,
+    steps,
+    swapping,
+)
 """Importing them fills FAULTS."""
 
 
