@@ -70,6 +70,9 @@ _CANONICAL = {
     "shared": 4,
     "admitted": 5,
     "waits": 6,
+    "chosen": 6,
+    "displaced": 6,
+    "spent": 6,
     "entered": -1,
     "deferred": -1,
     "converted": -1,
@@ -591,6 +594,9 @@ class Monitor:
     def _waits(self, track: Track, delta: Delta) -> None:
         self._tell("on_logged", track, delta[2])
 
+    def _decided(self, track: Track, delta: Delta) -> None:
+        self._tell("on_decided", track, delta)
+
     def _recorded(self, track: Track, delta: Delta) -> None:
         """What the door says of somebody whom it does not hold."""
         self._tell("on_door", None, delta)
@@ -953,6 +959,9 @@ _DELTAS: dict[str, Callable[[Monitor, Track, Delta], None]] = {
     "resumed": Monitor._admitted,
     "preempted": Monitor._preempted,
     "waits": Monitor._waits,
+    "chosen": Monitor._decided,
+    "displaced": Monitor._decided,
+    "spent": Monitor._decided,
     "deferred": Monitor._recorded,
     "converted": Monitor._recorded,
     "entered": Monitor._recorded,

@@ -145,7 +145,8 @@ class Settings:
     chunk; with `charge_prediction` so are the predicted outputs, and the charge is corrected later.
 
     A cap of 0 is none.  Resident tokens are counted by declared length; whoever is alone may exceed them.
-    `log_waits`: why a request waits is told when it changes.  `cancel_on_disconnect`: a request whose client is gone is
+    `log_waits`: why a request waits is told when it changes.  `log_decisions`: by which rule a request is admitted, why
+    it loses its place, and what its time was spent on.  `cancel_on_disconnect`: a request whose client is gone is
     cancelled.
     """
 
@@ -187,6 +188,7 @@ class Settings:
     lanes: tuple[Lane, ...] = field(default=(), converter=_lanes)
     door: Door = OPEN
     log_waits: bool = False
+    log_decisions: bool = False
     cancel_on_disconnect: bool = False
 
     def __attrs_post_init__(self) -> None:
@@ -247,6 +249,7 @@ _ALLOWED = {
     "preempt_lower_class": (False, True),
     "charge_prediction": (False, True),
     "log_waits": (False, True),
+    "log_decisions": (False, True),
     "cancel_on_disconnect": (False, True),
 }
 _LEAST_OF_A_LANE = {

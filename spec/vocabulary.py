@@ -61,6 +61,9 @@ DELTAS: Mapping[str, tuple[str, ...]] = {
     "deferred": ("request", "decided_after_ns"),
     "converted": ("request", "into"),
     "entered": ("request",),
+    "chosen": ("request", "by", "before", "after"),
+    "displaced": ("request", "cause"),
+    "spent": ("request", "held_ns", "waited_ns", "ran_ns", "whole_ns"),
 }
 """Delta name -> its fields, in the order in which they stand in the tuple after the name.
 
@@ -70,7 +73,10 @@ the request that the memory is for, or None; `shared` a request joins the holder
 index now names full blocks of the request by their token prefix; `delivered` columns: output tokens in the order in
 which clients get them; `waits` why a request waits, one of `WAIT_LIMITS`, when that changes; `deferred` the door holds
 a request instead of refusing it, and decides within that time; `converted` it gets one of `CONVERSIONS` instead of a
-refusal; `entered` the door takes in one that it held.
+refusal; `entered` the door takes in one that it held.  Of decisions: `chosen` by which of `ORDERINGS` an admitted
+request was next, its place by arrival among those who waited before the step, and its place among the admissions of the
+step, both from 1; `displaced` for which of `DISPLACEMENTS` a request was preempted; `spent` how long a request that has
+ended was held at the door, waited and ran, and how long all of it took.
 """
 
 WAIT_LIMITS = (
@@ -89,6 +95,13 @@ WAIT_LIMITS = (
     "order",
 )
 """The closed set of reasons to wait, in the order in which they are asked; `spec/waiting.py` explains each."""
+
+ORDERINGS = ("line", "aging", "skip", "policy", "adapter")
+"""By what a request is next: it came first; it has waited long; whoever stood before it did not fit; the policy orders
+so; the adapter of whoever came earlier cannot be loaded."""
+
+DISPLACEMENTS = ("blocks", "class")
+"""Why a request loses its place: others need blocks; one of a better class takes it."""
 
 REFUSAL_REASONS = (
     "kv_blocks",
@@ -229,6 +242,7 @@ CLAIMS: Mapping[str, str] = {
     "inter_token": "no step takes longer than inter_token_ns by the declared time model",
     "disconnects": "whose client is gone is cancelled at once, unless it declared to survive",
     "wait_log": "why a request waits is logged when it changes (a delta waits)",
+    "decision_log": "admissions, preemptions and ends are logged with their cause (deltas chosen, displaced, spent)",
     "alternatives": "who would be refused is held or converted as the door declares, once, with a record",
     "clairvoyant": "decisions may read when a request will end, though nobody is told: for oracles to compare with",
     "one_generation": "an idempotency key names one generation while it lives, and retain_ns after it finished",
