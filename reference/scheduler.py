@@ -52,6 +52,7 @@ class Scheduler(AtTheDoor, Deciding):
             ordered=True,
             claims=claims_of(self.state.settings),
             constants=constants_of(self.state.settings),
+            admission_period_steps=self.state.settings.admission_period_steps,
         )
 
     def submit(self, request: Request, now_ns: int) -> Receipt:
@@ -349,8 +350,8 @@ class Scheduler(AtTheDoor, Deciding):
 
 def claims_of(settings: Settings) -> frozenset[str]:
     """What the settings make the scheduler promise."""
-    claims = {"hard_budget", "hybrid", settings.policy, settings.at_blocked_head, "watermark"}
-    claims |= _of_victims(settings) | _of_order(settings) | _of_composition(settings)
+    claims = {"hard_budget", settings.policy, settings.at_blocked_head, "watermark"}
+    claims |= _of_victims(settings) | _of_order(settings) | _of_composition(settings) | _of_iterations(settings)
     if settings.reserve != "on_demand":
         claims.add("full_reserve" if settings.reserve == "known" else f"{settings.reserve}_reserve")
     if settings.prefix_caching:
@@ -359,13 +360,17 @@ def claims_of(settings: Settings) -> frozenset[str]:
         claims.add("adapters")
     if settings.overlap_depth > 1:
         claims.add("overlap")
-    if settings.log_waits:
+    if settings.log_waits and settings.batch_mix == "hybrid" and admits_in_each_step(settings):
         claims.add("wait_log")
     if settings.log_decisions:
         claims.add("decision_log")
     if settings.cancel_on_disconnect:
         claims.add("disconnects")
     return frozenset(claims | claims_of_sharing(settings) | claims_of_door(settings))
+
+
+def admits_in_each_step(settings: Settings) -> bool:
+    return settings.batching == "iteration" and settings.admission_period_steps == 1
 
 
 def _of_victims(settings: Settings) -> set[str]:
@@ -394,11 +399,27 @@ def _of_order(settings: Settings) -> set[str]:
 
 
 def _of_composition(settings: Settings) -> set[str]:
-    """No decode is left out if the budget has a chunk for every seat, or a token where prompts run in one piece."""
+    """No decode is left out if the budget has a chunk for every seat, or a token where prompts run in one piece or
+    decodes come first."""
     limited = settings.chunked_prefill and settings.chunk_tokens > 0
     chunk = 1 if not settings.chunked_prefill else settings.chunk_tokens or settings.token_budget
+    chunk = 1 if settings.phase_first == "decode" else chunk
     claims = {"prompt_share"} if limited else set()
-    return claims | {"stall_free", "mixes_prefill"} if settings.seats * chunk <= settings.token_budget else claims
+    is_free = settings.batch_mix == "hybrid" and settings.seats * chunk <= settings.token_budget
+    return claims | {"stall_free", "mixes_prefill"} if is_free else claims
+
+
+def _of_iterations(settings: Settings) -> set[str]:
+    """Of the phases of a step, and of who is in which.  Nobody is preempted whose whole life is reserved; then, if all
+    are in one queue and the budget goes to the first, who came earlier runs as often."""
+    claims = {settings.batch_mix, "full_chunks"} if settings.chunked_prefill else {settings.batch_mix}
+    claims |= {"iteration_level"} if admits_in_each_step(settings) and settings.batch_mix == "hybrid" else set()
+    claims |= {"disjoint_steps"} if settings.disjoint_steps else set()
+    if settings.reserve not in ("declared", "model") or settings.preempt_lower_class:
+        return claims
+    is_plain = settings.batch_mix == "hybrid" and settings.phase_first == "admission" and not settings.adapter_slots
+    in_order = settings.policy == "fcfs" and settings.at_blocked_head == "break"
+    return claims | {"no_preemption"} | ({"iteration_fcfs"} if is_plain and in_order else set())
 
 
 def constants_of(settings: Settings) -> dict[str, int]:

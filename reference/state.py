@@ -10,6 +10,7 @@ from .admission import Gate, new_gate
 from .alternatives import Held
 from .job import ENDED, Job
 from .log import DecisionLog
+from .phases import BOTH, Phases
 from .pool import Pool
 from .prefixes import Prefixes
 from .selection import Queue, new_queue
@@ -68,6 +69,8 @@ class State:
     arrivals: int = 0
     admissions: int = 0
     now_ns: int = 0
+    phases: Phases = BOTH
+    since_round: int = 0
     waits: dict[Job, str] = Factory(dict)
     logged: dict[Job, str] = Factory(dict)
     log: DecisionLog | None = None

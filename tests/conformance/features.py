@@ -46,6 +46,7 @@ def with_features(dice: Random, settings: Settings, policies: Sequence[Policy] =
         drawn |= _of_clients(dice, settings)
     if settings.policy == "lanes":
         drawn["lanes"] = _lanes(dice)
+    drawn |= _of_iterations(dice, settings)
     return evolve(settings, **drawn)
 
 
@@ -76,6 +77,13 @@ def _of_turns(dice: Random, settings: Settings) -> dict[str, Any]:
     if settings.policy in OF_CLASSES:
         drawn |= _sometimes(dice, 30, "preempt_lower_class", True)
     return drawn
+
+
+def _of_iterations(dice: Random, settings: Settings) -> dict[str, Any]:
+    """Last of all, so that what was drawn before stays what it was."""
+    drawn = _sometimes(dice, 12, "batch_mix", "exclusive") | _sometimes(dice, 15, "phase_first", "decode", "prefill")
+    drawn |= _sometimes(dice, 6, "batching", "request") | _sometimes(dice, 6, "admission_period_steps", 2, 3)
+    return drawn | (_sometimes(dice, 25, "disjoint_steps", True) if settings.overlap_depth > 1 else {})
 
 
 def _of_charges(dice: Random) -> dict[str, Any]:
