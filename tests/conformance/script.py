@@ -52,6 +52,8 @@ def with_setting(settings: Settings, name: str, value: object) -> Settings:
         return with_setting(settings, "policy", Settings().policy)
     elif name in ("aging_picks", "aging_credit") and not value:
         changes |= {"aging_picks": 0, "aging_credit": 0}
+    elif (name, value) == ("recover", "swap"):
+        changes["host_blocks"] = settings.host_blocks or settings.blocks
     elif name in ALONE_SAY_NOTHING and value == getattr(Settings(), name):
         changes |= {other: getattr(Settings(), other) for other in ALONE_SAY_NOTHING[name]}
     elif (name, value) == ("reserve", "model"):
