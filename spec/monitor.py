@@ -106,6 +106,7 @@ class StepView:
     available_before: int
     nothing_in_flight: bool
     admitted: list[Track] = Factory(list)
+    brought_back: bool = False
     victims: list[Victim] = Factory(list)
     acquired: dict[str, int] = Factory(dict)
     budget_left: int = 0
@@ -596,6 +597,8 @@ class Monitor:
         key = self._admissions
         if self.claims("lowest_priority"):
             key += track.priority * PRIORITY_WEIGHT
+        if self.view is not None and self.is_swapped(track):
+            self.view.brought_back = True
         self._comes_back(track)
         self._fire("Admit", track.id, delta[2], delta[0] == "resumed", self.reserved_tokens(track), key)
         self.waiting -= 1
