@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from .framework import Reproduction
+from .orca import ORCA_THROUGHPUT
 from .vllm import VLLM
 
-REPRODUCTIONS: Mapping[str, Reproduction] = {found.name: found for found in (VLLM,)}
+REPRODUCTIONS: Mapping[str, Reproduction] = {found.name: found for found in (ORCA_THROUGHPUT, VLLM)}
