@@ -8,6 +8,7 @@ from ..spec.vocabulary import Delta, Settings
 from .adapters import Adapters
 from .admission import Gate, new_gate
 from .alternatives import Held
+from .host import Host
 from .job import ENDED, Job
 from .log import DecisionLog
 from .phases import BOTH, Phases
@@ -60,6 +61,7 @@ class State:
     adapters: Adapters
     queue: Queue
     gate: Gate | None
+    host: Host
     jobs: dict[str, Job] = Factory(dict)
     running: dict[str, Job] = Factory(dict)
     seen: set[str] = Factory(set)
@@ -83,7 +85,7 @@ class State:
         adapters = Adapters(settings.adapter_slots)
         queue = new_queue(settings, prefixes, adapters)
         log = DecisionLog() if settings.log_decisions else None
-        return cls(settings, pool, prefixes, adapters, queue, new_gate(settings), log=log)
+        return cls(settings, pool, prefixes, adapters, queue, new_gate(settings), Host.of(settings), log=log)
 
     @property
     def held(self) -> Mapping[str, Held]:
