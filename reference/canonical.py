@@ -66,8 +66,9 @@ def canonical(state: State, names: Names) -> Hashable:
         names.jobs(state.running.values()),
         _in_flight(state, names),
         _pool(state, names),
-        len(state.host.free),
+        state.phases if state.settings.phase_first == "alternate" else None,
         min(state.since_round + 1, state.settings.admission_period_steps),
+        len(state.host.free),
         tuple(sorted((adapter, names.ids(users)) for adapter, users in state.adapters.users.items())),
         _queue(state.queue, jobs, names),
     )

@@ -58,7 +58,7 @@ class Deciding:
         state.waits = {}
         state.since_round += 1
         decision = Decision([], None, [], 0)
-        for phases in turns(state.settings, state.running.values()):
+        for phases in turns(state.settings, state.running.values(), state.phases):
             state.phases = phases
             decision = self.decide_turn(decision.victims)
             if decision.growth or decision.admissions:

@@ -399,7 +399,11 @@ def _of_iterations(settings: Settings) -> set[str]:
     claims |= {"disjoint_steps"} if settings.disjoint_steps else set()
     if settings.reserve not in ("declared", "model") or settings.preempt_lower_class:
         return claims
-    is_plain = settings.batch_mix == "hybrid" and settings.phase_first == "admission" and not settings.adapter_slots
+    is_plain = (
+        settings.batch_mix == "hybrid"
+        and settings.phase_first in ("admission", "alternate")
+        and not settings.adapter_slots
+    )
     in_order = settings.policy == "fcfs" and settings.at_blocked_head == "break"
     return claims | {"no_preemption"} | ({"iteration_fcfs"} if is_plain and in_order else set())
 

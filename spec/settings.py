@@ -146,9 +146,10 @@ class Settings:
     chunk; with `charge_prediction` so are the predicted outputs, and the charge is corrected later.
 
     `batch_mix`: a step mixes prefill and decode, or is of one phase.  `phase_first`: to whom the budget goes first, and
-    whose step it is if it is of one phase; `admission`: to whoever was admitted first.  `batching` by `request`: nobody
-    enters while anybody runs.  In between admissions are tried every `admission_period_steps` steps.  `disjoint_steps`:
-    who is in a step that is in flight is in no other one.
+    whose step it is if it is of one phase; `admission`: to whoever was admitted first; `alternate`: as that, but steps
+    of one phase take turns.  `batching` by `request`: nobody enters while anybody runs.  In between admissions are
+    tried every `admission_period_steps` steps.  `disjoint_steps`: who is in a step that is in flight is in no other
+    one.
 
     A cap of 0 is none.  Resident tokens are counted by declared length; whoever is alone may exceed them.
     `log_waits`: why a request waits is told when it changes.  `cancel_on_disconnect`: a request whose client is gone is
@@ -193,7 +194,7 @@ class Settings:
     lanes: tuple[Lane, ...] = field(default=(), converter=_lanes)
     door: Door = OPEN
     batch_mix: Literal["hybrid", "exclusive"] = "hybrid"
-    phase_first: Literal["admission", "decode", "prefill"] = "admission"
+    phase_first: Literal["admission", "decode", "prefill", "alternate"] = "admission"
     batching: Literal["iteration", "request"] = "iteration"
     admission_period_steps: int = 1
     disjoint_steps: bool = False
@@ -264,7 +265,7 @@ _ALLOWED = {
     "preempt_lower_class": (False, True),
     "charge_prediction": (False, True),
     "batch_mix": ("hybrid", "exclusive"),
-    "phase_first": ("admission", "decode", "prefill"),
+    "phase_first": ("admission", "decode", "prefill", "alternate"),
     "batching": ("iteration", "request"),
     "disjoint_steps": (False, True),
     "log_waits": (False, True),

@@ -62,7 +62,7 @@ class Simulation:
     `swap_block_ns`, before the next step begins.
 
     With `fast_forward`, and a subject that `run_ahead`s, decode steps in which nothing changes are not asked for one by
-    one.  What is logged is the same.
+    one.  What is logged is the same.  With `until_ns` the run stops there, whoever is still under way.
     """
 
     subject: Subject
@@ -71,6 +71,7 @@ class Simulation:
     host_ns: int = 0
     swap_block_ns: int = 0
     fast_forward: bool = True
+    until_ns: int | None = None
     log: Log = Factory(Log)
     _clients: Clients = field(init=False, factory=Clients)
     _decoding: Decoding = field(init=False)
@@ -88,7 +89,7 @@ class Simulation:
         """Until everybody has ended.  `progress` is told how many requests have come.  Raises SimulationError if the
         scheduler does nothing although requests wait."""
         self._clients = Clients(workload)
-        while self._clients.may_come or self._live or self._flights:
+        while self._goes_on():
             self._happen()
             self._skip()
             self._fill()
@@ -97,6 +98,11 @@ class Simulation:
         self._decoding.close()
         self.log.close()
         return self.log
+
+    def _goes_on(self) -> bool:
+        if self.until_ns is not None and self.log.now_ns >= self.until_ns:
+            return False
+        return bool(self._clients.may_come or self._live or self._flights)
 
     # --- events ------------------------------------------------------------------------------------------
 

@@ -81,7 +81,9 @@ def _of_turns(dice: Random, settings: Settings) -> dict[str, Any]:
 
 def _of_iterations(dice: Random, settings: Settings) -> dict[str, Any]:
     """Last of all, so that what was drawn before stays what it was."""
-    drawn = _sometimes(dice, 12, "batch_mix", "exclusive") | _sometimes(dice, 15, "phase_first", "decode", "prefill")
+    drawn = _sometimes(dice, 12, "batch_mix", "exclusive") | _sometimes(
+        dice, 15, "phase_first", "decode", "prefill", "alternate"
+    )
     drawn |= _sometimes(dice, 6, "batching", "request") | _sometimes(dice, 6, "admission_period_steps", 2, 3)
     return drawn | (_sometimes(dice, 25, "disjoint_steps", True) if settings.overlap_depth > 1 else {})
 

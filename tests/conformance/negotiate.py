@@ -48,7 +48,7 @@ INSTEAD: dict[str, tuple[object, ...]] = {
     "chunked_prefill": (True, False),
     "recover": ("recompute", "swap"),
     "batch_mix": ("hybrid", "exclusive"),
-    "phase_first": ("admission", "decode", "prefill"),
+    "phase_first": ("admission", "decode", "prefill", "alternate"),
     "batching": ("iteration", "request"),
     "disjoint_steps": (False, True),
     "overlap_depth": (1, 2),

@@ -54,10 +54,10 @@ def with_setting(settings: Settings, name: str, value: object) -> Settings:
         changes |= {"aging_picks": 0, "aging_credit": 0}
     elif (name, value) == ("recover", "swap"):
         changes["host_blocks"] = settings.host_blocks or settings.blocks
-    elif name in ALONE_SAY_NOTHING and value == getattr(Settings(), name):
-        changes |= {other: getattr(Settings(), other) for other in ALONE_SAY_NOTHING[name]}
     elif (name, value) == ("reserve", "model"):
         changes["max_model_tokens"] = max(2, min(settings.max_model_tokens, settings.blocks * settings.block_size))
+    elif name in ALONE_SAY_NOTHING and value == getattr(Settings(), name):
+        changes |= {other: getattr(Settings(), other) for other in ALONE_SAY_NOTHING[name]}
     elif name in WEIGHTS:
         changes = {weight: getattr(Settings(), weight) for weight in WEIGHTS} | changes
     return evolve(settings, **changes)
