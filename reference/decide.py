@@ -174,6 +174,7 @@ class Deciding:
             if admission is None and not blocked:
                 admission, room = self.replace(job, admissions, room)
             if admission is not None:
+                admission.by = self.rule_of_order(job, has_passed=bool(blocked))
                 state.queue.picked(job)
                 state.queue.ran(job, admission.start)
                 state.adapters.enter(job)
@@ -187,6 +188,14 @@ class Deciding:
             state.queue.put_back(job)
         self.note_next(room, is_known=bool(blocked))
         return admissions
+
+    def rule_of_order(self, job: Job, *, has_passed: bool) -> str:
+        """By which rule it is next, if not because it came first."""
+        if self.state.queue.is_aged(job):
+            return "aging"
+        if has_passed:
+            return "skip"
+        return "adapter" if self.state.settings.policy == "fcfs" else "policy"
 
     # --- why somebody waits ------------------------------------------------------------------------------
 

@@ -77,6 +77,7 @@ class Scheduler(AtTheDoor, Deciding, Swapping):
         self.begin_call(now_ns)
         self.state.step += 1
         decision = self.decide()
+        self.log_choices(decision)
         self.release(decision)
         self.allocate(decision)
         self.log_waits(decision)
@@ -144,9 +145,11 @@ class Scheduler(AtTheDoor, Deciding, Swapping):
     def release(self, decision: Decision) -> None:
         for job in decision.victims:
             self.preempt(job, decision.requester or job)
+            self.log_displaced(job, "blocks")
         for admission in decision.admissions:
             for job in admission.victims:
                 self.preempt(job, admission.job)
+                self.log_displaced(job, "class")
 
     def allocate(self, decision: Decision) -> None:
         """Cached blocks are secured before anything is taken, or growth might evict them."""
@@ -159,6 +162,13 @@ class Scheduler(AtTheDoor, Deciding, Swapping):
             self.bring_back(admission.job)
             self.seat(admission.job, admission.start)
 
+    def log_displaced(self, job: Job, cause: str) -> None:
+        log, state = self.state.log, self.state
+        if log is not None:
+            log.turns(job.id, WAITING, state.now_ns)
+            log.joins(job.arrival)
+            state.deltas.append(("displaced", job.id, cause))
+
     def log_waits(self, decision: Decision) -> None:
         """What has changed; who was next and is not any more waits for the order, like all others."""
         self.note_after(decision)
@@ -167,6 +177,16 @@ class Scheduler(AtTheDoor, Deciding, Swapping):
         now = dict.fromkeys(before, "order") | state.waits
         state.deltas += [("waits", job.id, limit) for job, limit in now.items() if before.get(job, "order") != limit]
         state.logged = {job: limit for job, limit in now.items() if limit != "order"}
+
+    def log_choices(self, decision: Decision) -> None:
+        """By places in the line as it stood before the step: who goes no earlier than it came is next in line."""
+        log = self.state.log
+        if log is None:
+            return
+        for after, admission in enumerate(decision.admissions, 1):
+            job, before = admission.job, log.place(admission.job.arrival)
+            by = "line" if before <= after and admission.by != "aging" else admission.by
+            self.state.chosen[job] = ("chosen", job.id, by, before, after)
 
     def charge(self, decision: Decision) -> Plan:
         return self.plan(decision.growth + [(admission.job, admission.tokens) for admission in decision.admissions])
@@ -207,6 +227,10 @@ class Scheduler(AtTheDoor, Deciding, Swapping):
             state.deltas.append(("resumed" if job.was_preempted else "admitted", job.id, cached_tokens))
         job.was_preempted = False
         state.logged.pop(job, None)
+        if state.log is not None:
+            state.log.turns(job.id, RUNNING, state.now_ns)
+            state.log.leaves(job.arrival)
+            state.deltas.append(state.chosen.pop(job))
 
     def issue(self, job: Job, tokens: int) -> Entry:
         """Positions are scheduled; the last known one is followed by a placeholder for the token to come."""
@@ -274,6 +298,9 @@ class Scheduler(AtTheDoor, Deciding, Swapping):
         del state.jobs[job.id]
         if self.record:
             state.deltas.append(event)
+        if state.log is not None:
+            state.log.leaves(job.arrival)
+        self.log_end(job.id)
 
     # --- blocks of one request ---------------------------------------------------------------------------
 
@@ -345,6 +372,8 @@ def claims_of(settings: Settings) -> frozenset[str]:
         claims.add("urgency_pays")
     if settings.log_waits and settings.batch_mix == "hybrid" and admits_in_each_step(settings):
         claims.add("wait_log")
+    if settings.log_decisions:
+        claims.add("decision_log")
     if settings.cancel_on_disconnect:
         claims.add("disconnects")
     return frozenset(claims | claims_of_sharing(settings) | claims_of_door(settings))

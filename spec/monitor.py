@@ -71,6 +71,9 @@ _CANONICAL = {
     "swapped_in": 4,
     "admitted": 5,
     "waits": 6,
+    "chosen": 6,
+    "displaced": 6,
+    "spent": 6,
     "entered": -1,
     "deferred": -1,
     "converted": -1,
@@ -651,6 +654,9 @@ class Monitor:
     def _waits(self, track: Track, delta: Delta) -> None:
         self._tell("on_logged", track, delta[2])
 
+    def _decided(self, track: Track, delta: Delta) -> None:
+        self._tell("on_decided", track, delta)
+
     def _recorded(self, track: Track, delta: Delta) -> None:
         """What the door says of somebody whom it does not hold."""
         self._tell("on_door", None, delta)
@@ -1024,6 +1030,9 @@ _DELTAS: dict[str, Callable[[Monitor, Track, Delta], None]] = {
     "swapped_out": Monitor._swapped_out,
     "swapped_in": Monitor._swapped_in,
     "dropped": Monitor._dropped,
+    "chosen": Monitor._decided,
+    "displaced": Monitor._decided,
+    "spent": Monitor._decided,
     "deferred": Monitor._recorded,
     "converted": Monitor._recorded,
     "entered": Monitor._recorded,

@@ -147,12 +147,12 @@ class Settings:
 
     `batch_mix`: a step mixes prefill and decode, or is of one phase.  `phase_first`: to whom the budget goes first, and
     whose step it is if it is of one phase; `admission`: to whoever was admitted first; `alternate`: as that, but steps
-    of one phase take turns.  `batching` by `request`: nobody enters while anybody runs.  In between admissions are
-    tried every `admission_period_steps` steps.  `disjoint_steps`: who is in a step that is in flight is in no other
-    one.
+    of one phase take turns.  `batching` by `request`: nobody enters while anybody runs.  In between, admissions are
+    tried every `admission_period_steps` steps.  `disjoint_steps`: who is in a step that is in flight is in no other.
 
     A cap of 0 is none.  Resident tokens are counted by declared length; whoever is alone may exceed them.
-    `log_waits`: why a request waits is told when it changes.  `cancel_on_disconnect`: a request whose client is gone is
+    `log_waits`: why a request waits is told when it changes.  `log_decisions`: by which rule a request is admitted, why
+    it loses its place, and what its time was spent on.  `cancel_on_disconnect`: a request whose client is gone is
     cancelled.  `host_blocks`, `recover` and the times after them: what becomes of the KV of a victim (`recovery.py`).
     """
 
@@ -199,6 +199,7 @@ class Settings:
     admission_period_steps: int = 1
     disjoint_steps: bool = False
     log_waits: bool = False
+    log_decisions: bool = False
     cancel_on_disconnect: bool = False
     host_blocks: int = 0
     recover: Recover = "recompute"
@@ -269,6 +270,7 @@ _ALLOWED = {
     "batching": ("iteration", "request"),
     "disjoint_steps": (False, True),
     "log_waits": (False, True),
+    "log_decisions": (False, True),
     "cancel_on_disconnect": (False, True),
 } | ALLOWED_OF_RECOVERY
 _LEAST_OF_A_LANE = {

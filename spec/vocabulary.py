@@ -65,6 +65,9 @@ DELTAS: Mapping[str, tuple[str, ...]] = {
     "swapped_out": ("request", "blocks"),
     "swapped_in": ("request", "blocks"),
     "dropped": ("request", "blocks"),
+    "chosen": ("request", "by", "before", "after"),
+    "displaced": ("request", "cause"),
+    "spent": ("request", "held_ns", "waited_ns", "ran_ns", "whole_ns"),
 }
 """Delta name -> its fields, in the order in which they stand in the tuple after the name.
 
@@ -76,7 +79,10 @@ which clients get them; `waits` why a request waits, one of `WAIT_LIMITS`, when 
 a request instead of refusing it, and decides within that time; `converted` it gets one of `CONVERSIONS` instead of a
 refusal; `entered` the door takes in one that it held; `swapped_out` host blocks that save the first blocks of its
 table, in order; `swapped_in` host blocks that are copied to the first blocks of its table, in order, and are free
-again; `dropped` host blocks that are free again without that.
+again; `dropped` host blocks that are free again without that.  Of decisions: `chosen` by which of `ORDERINGS` an
+admitted request was next, its place by arrival among those who waited before the step, and its place among the
+admissions of the step, both from 1; `displaced` for which of `DISPLACEMENTS` a request was preempted; `spent` how long
+a request that has ended was held at the door, waited and ran, and how long all of it took.
 """
 
 WAIT_LIMITS = (
@@ -96,6 +102,13 @@ WAIT_LIMITS = (
     "order",
 )
 """The closed set of reasons to wait, in the order in which they are asked; `spec/waiting.py` explains each."""
+
+ORDERINGS = ("line", "aging", "skip", "policy", "adapter")
+"""By what a request is next: it came first; it has waited long; whoever stood before it did not fit; the policy orders
+so; the adapter of whoever came earlier cannot be loaded."""
+
+DISPLACEMENTS = ("blocks", "class")
+"""Why a request loses its place: others need blocks; one of a better class takes it."""
 
 REFUSAL_REASONS = (
     "kv_blocks",
@@ -245,6 +258,7 @@ CLAIMS: Mapping[str, str] = {
     "cheaper_recovery": "a preempted request is swapped or recomputed, whichever is cheaper by the declared times",
     "urgency_pays": "whoever takes the place of others costs them less than the delay that it avoids",
     "wait_log": "why a request waits is logged when it changes (a delta waits)",
+    "decision_log": "admissions, preemptions and ends are logged with their cause (deltas chosen, displaced, spent)",
     "alternatives": "who would be refused is held or converted as the door declares, once, with a record",
     "clairvoyant": "decisions may read when a request will end, though nobody is told: for oracles to compare with",
     "one_generation": "an idempotency key names one generation while it lives, and retain_ns after it finished",

@@ -37,6 +37,9 @@ class TraceRule:
     def on_logged(self, m: "Monitor", track: "Track", limit: str) -> None:
         """The subject says why a request waits."""
 
+    def on_decided(self, m: "Monitor", track: "Track", delta: "Delta") -> None:
+        """The subject says by which rule it decided about a request, or what its time was spent on."""
+
     def on_admit(self, m: "Monitor", track: "Track") -> None: ...
 
     def on_charge(self, m: "Monitor", track: "Track", amount: int) -> None:

@@ -175,6 +175,12 @@ class Teller:
             return f"{delta[1]} is held at the door, for at most {delta[2]:,} ns"
         if kind == "converted":
             return f"{delta[1]} is converted to {delta[2]}"
+        if kind == "chosen":
+            return f"{delta[1]} was next by {delta[2]}, from place {delta[3]} to {delta[4]}"
+        if kind == "displaced":
+            return f"{delta[1]} makes room for {'others' if delta[2] == 'blocks' else 'a better class'}"
+        if kind == "spent":
+            return f"{delta[1]} was held {delta[2]:,}, waited {delta[3]:,}, ran {delta[4]:,} of {delta[5]:,} ns"
         if kind == "entered":
             return f"{delta[1]} enters"
         return f"{kind} {delta[1]}" + (f" ({delta[2]})" if len(delta) > 2 else "")

@@ -625,6 +625,20 @@ def whoever_is_next_waits_for_one_limit_after_the_other() -> _Built:
     return ("OBS-1", "OBS-2"), settings, ops
 
 
+def decisions_are_logged() -> _Built:
+    """One is admitted before others who came earlier, one because it has waited long, and one loses its place."""
+    settings = Settings(blocks=5, block_size=1, seats=2, token_budget=8, policy="priority", log_decisions=True)
+    settings = evolve(settings, max_overtaken=2, door=Door(queue_requests=3, defer_ns=40, deferred_requests=1))
+    come = (submit("a", 1, 4, priority=1), submit("low", 1, 2, priority=9), submit("b", 1, 4, priority=1))
+    more = (submit("held", 1, 1), *rounds(1), *(submit(f"c{n}", 1, 2) for n in range(3)), Op("tick", ns=7))
+    return ("OBS-4", "OBS-5", "OBS-6"), settings, (*come, *more, *rounds(3), submit("d", 1, 2), *rounds(16))
+
+
+def somebody_loses_its_place_to_a_better_class() -> _Built:
+    _, settings, ops = somebody_of_a_better_class_comes()
+    return ("OBS-6",), evolve(settings, log_decisions=True), ops
+
+
 def a_stream_has_an_objective() -> _Built:
     settings = evolve(FEW_SEATS, seats=3, door=Door(step_ns=10, token_ns=2, inter_token_ns=18))
     return ("STEP-14",), settings, (submit("stream", 1, 6), *rounds(2), submit("long", 12, 2), *rounds(8))
@@ -717,6 +731,8 @@ _BUILDERS = (
     a_full_door_has_something_else,
     a_smaller_model_takes_what_is_too_large,
     whoever_is_next_waits_for_one_limit_after_the_other,
+    decisions_are_logged,
+    somebody_loses_its_place_to_a_better_class,
     a_stream_has_an_objective,
     clients_leave_at_every_moment,
     *OF_ITERATIONS,
