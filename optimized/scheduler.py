@@ -102,7 +102,9 @@ class Scheduler:
 
     def step(self, now_ns: int) -> Plan:
         self.record = True
-        batch = self.plan()
+        return self.told(self.plan())
+
+    def told(self, batch: Batch) -> Plan:
         return Plan(
             step=batch.step,
             request=self.ids_of(batch.row),
@@ -175,12 +177,13 @@ class Scheduler:
             stop = stop[standing[batch.samples > 0]]
         return self.settle(batch, standing, served, stop)
 
+    # --- the same for simulations, which count calm steps by a clock ---------------------------------------------
+
     def run_ahead(self, steps: int) -> int:
         """Up to so many steps and their results, without a stop, in one go: as long as the calendar stands and nobody
         who waits could enter.  How many were done; the state is what as many single ones would have left."""
         self.deltas, self.record = [], False
-        if self.calendar is None and not self.in_flight and not np.any(self.rows.left[self.order] != 1):
-            self.begin_calendar()  # all who run decode: there is no need to see that twice
+        self.begin_at_once()
         calendar = self.calendar
         if calendar is None or self.in_flight or not self.is_shut(calendar):
             return 0
@@ -190,17 +193,42 @@ class Scheduler:
             todo -= done
         return calendar.steps - before
 
+    def step_calm(self, now_ns: int) -> Plan | list[tuple[str, int]]:
+        """`step`, told in short if it is calm: all who run get their next position and an output, and those who are
+        told enter, each with so many tokens, which is all that is known of it, and its next output."""
+        self.record = True
+        self.begin_at_once()
+        batch = self.plan(in_short=True)
+        if batch.calendar is None:
+            return self.told(batch)
+        fresh = batch.calendar.fresh
+        if not fresh:
+            return []
+        return list(zip(self.ids_of(batch.row[-fresh:]), batch.tokens[-fresh:].tolist(), strict=True))
+
+    def complete_calm(self, stopping: Sequence[str], now_ns: int) -> Sequence[Delta]:
+        """The result of the only step in flight, if it was told in short: the models of these stop.  Deltas without
+        who got an output: all who were in it and are still there."""
+        self.deltas, self.record = [], True
+        _, batch = self.in_flight.popitem()
+        standing, served = self.served_by(batch)
+        stopped = np.zeros(len(served), dtype=np.bool_)
+        for request in stopping:
+            stopped[served == self.jobs[request].row] = True
+        self.settle(batch, standing, served, stopped)
+        return self.deltas
+
     def ids_of(self, rows: Ints) -> list[str]:
         return [job.request.id for job in self.rows.jobs_at(rows)]
 
     # --- a step ------------------------------------------------------------------------------------------------
 
-    def plan(self) -> Batch:
+    def plan(self, *, in_short: bool = False) -> Batch:
         self.deltas = []
         self.steps += 1
         if self.calendar is None and self.calm >= self.calm_steps:
             self.begin_calendar()
-        batch = None if self.calendar is None else self.tick(self.calendar)
+        batch = None if self.calendar is None else self.tick(self.calendar, in_short=in_short)
         if batch is None:
             batch = self.decide()
         if len(batch.row):
@@ -434,8 +462,16 @@ class Scheduler:
             self.calendar = calendar
             self.queue.join_clock(self.rows, order)
 
-    def tick(self, calendar: Calendar) -> Batch | None:
-        """A step in which all who run go on decoding, and whole prompts may enter; None if something else happens."""
+    def begin_at_once(self) -> None:
+        """If all who run decode: there is no need to see that twice."""
+        order = self.order
+        if self.calendar is None and not self.in_flight and len(order) <= self.settings.token_budget:
+            if not np.any(self.rows.left[order] != 1):
+                self.begin_calendar()
+
+    def tick(self, calendar: Calendar, *, in_short: bool = False) -> Batch | None:
+        """A step in which all who run go on decoding, and whole prompts may enter; None if something else happens.
+        `in_short`: then nothing is told of it."""
         running = len(calendar.order)
         growing = calendar.at_edge()
         budget, free = self.settings.token_budget - running, self.blocks.free - len(growing)
@@ -451,6 +487,7 @@ class Scheduler:
             growth = self.compose(self.order)
             self.grow(growth)
             return self.issue(growth, admitted)
+        self.record = self.record and not in_short
         if len(growing):
             self.grow_by_one(calendar.grown(growing))
         start, tokens = calendar.starts + calendar.steps, calendar.one_each()

@@ -17,7 +17,7 @@ from attrs import Factory, define, field
 
 from ...spec.vocabulary import Delta, Outcome, Plan, Subject
 from ...spec.workloads import Clients, Incoming
-from .costs import CostModel
+from .costs import Batch, CostModel
 from .decoding import Decoding
 from .record import Log, Record
 
@@ -41,16 +41,26 @@ class RunsAhead(Protocol):
         state is what as many calls of `step` and `complete` would have left."""
         ...
 
+    def step_calm(self, now_ns: int) -> Plan | Sequence[tuple[str, int]]:
+        """`step`, told in short if all who run get their next position and an output, and whoever enters runs all that
+        is known of it: (request, tokens) of those who enter, none of which was cached."""
+        ...
+
+    def complete_calm(self, stopping: Sequence[str], now_ns: int) -> Sequence[Delta]:
+        """`complete` for a step that was told in short: the models of these stop.  Its deltas, without `delivered`."""
+        ...
+
 
 @define(eq=False)
 class Flight:
-    """A planned step on its way: it runs so many `tokens`."""
+    """A planned step on its way: it runs so many `tokens`.  A calm one has no plan, but who has `entered` in it."""
 
-    plan: Plan
+    plan: Plan | None
     tokens: int
     resident_tokens: int
     begin_ns: int
     end_ns: int
+    entered: Sequence[tuple[str, int]] = ()
 
 
 @define(eq=False)
@@ -58,7 +68,7 @@ class Simulation:
     """One subject and one cost model; `run` may be called once.
 
     With `fast_forward`, and a subject that `run_ahead`s, decode steps in which nothing changes are not asked for one by
-    one.  What is logged is the same.
+    one, and others tell only what changes.  What is logged is the same.
     """
 
     subject: Subject
@@ -73,9 +83,12 @@ class Simulation:
     _last_ends: dict[str, int] = field(init=False, factory=dict)
     _live: int = field(init=False, default=0)
     _idle: int = field(init=False, default=0)
+    _ahead: RunsAhead | None = field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
         self._decoding = Decoding(self.log.records)
+        if self.fast_forward and self.depth == 1 and hasattr(self.subject, "run_ahead"):
+            self._ahead = cast(RunsAhead, self.subject)
 
     def run(self, workload: Iterable[Incoming], progress: Callable[[int], None] = lambda requests: None) -> Log:
         """Until everybody has ended.  `progress` is told how many requests have come.  Raises SimulationError if the
@@ -146,23 +159,39 @@ class Simulation:
     def _fill(self) -> None:
         """Plan steps until enough are in flight, or the scheduler has none."""
         while len(self._flights) < self.depth and self._live:
-            plan = self.subject.step(self.log.now_ns)
+            plan = self._ahead.step_calm(self.log.now_ns) if self._ahead else self.subject.step(self.log.now_ns)
+            if not isinstance(plan, Plan):
+                self._idle = 0
+                self._launch_calm(plan)
+                return
             self._apply(plan.deltas)
             if not plan.request:
                 return
             self._idle = 0
-            self._launch(plan)
+            self._launch(self._decoding.runs(plan), plan)
 
-    def _launch(self, plan: Plan) -> None:
-        batch = self._decoding.runs(plan)
+    def _launch_calm(self, entered: Sequence[tuple[str, int]]) -> None:
+        for request, _ in entered:
+            self._enter(request, 0)
+        self._launch(self._decoding.runs_calm(entered), None, entered)
+
+    def _launch(self, batch: Batch, plan: Plan | None, entered: Sequence[tuple[str, int]] = ()) -> None:
         ready = self.log.now_ns + self.host_ns
         begin = max(ready, self._flights[-1].end_ns) if self._flights else ready
         end = begin + max(1, self.cost.step_ns(batch))
-        self._flights.append(Flight(plan, batch.tokens, self._decoding.resident_tokens, begin, end))
+        self._flights.append(Flight(plan, batch.tokens, self._decoding.resident_tokens, begin, end, entered))
 
     def _complete(self, flight: Flight) -> None:
         self.log.counts(flight.begin_ns, flight.end_ns, flight.tokens, flight.resident_tokens)
-        self._apply(self.subject.complete(self._outcome(flight.plan), self.log.now_ns))
+        if flight.plan is not None:
+            self._apply(self.subject.complete(self._outcome(flight.plan), self.log.now_ns))
+        elif self._ahead is not None:
+            decoding = self._decoding
+            deltas = self._ahead.complete_calm(decoding.at_their_end(), self.log.now_ns)
+            if decoding.count:
+                self.log.delivered_to_all(decoding.requests)
+                self._clients.got_tokens([request for request, _ in flight.entered])
+            self._apply(deltas)
 
     def _outcome(self, plan: Plan) -> Outcome:
         """A token for each entry that samples; the model ends where the workload says.  All requests have the same
@@ -182,8 +211,7 @@ class Simulation:
             if name == "delivered":
                 got += fields[0]
             elif name in ("admitted", "resumed"):
-                records[fields[0]].enters(now, fields[1])
-                self._decoding.enters(fields[0], fields[1])
+                self._enter(fields[0], fields[1])
             elif name == "preempted":
                 got = self._deliver(got)
                 records[fields[0]].is_preempted(now)
@@ -203,6 +231,10 @@ class Simulation:
             self._clients.got_tokens(requests)
         return []
 
+    def _enter(self, request: str, cached_tokens: int) -> None:
+        self.log.records[request].enters(self.log.now_ns, cached_tokens)
+        self._decoding.enters(request, cached_tokens)
+
     def _leave(self, request: str) -> None:
         self.log.leaves(request)
         self._decoding.leaves(request)
@@ -211,12 +243,11 @@ class Simulation:
 
     def _skip(self) -> None:
         """Decode steps until something else is due: in as many calls as it takes."""
-        if not self.fast_forward or self.depth > 1 or self._flights or not hasattr(self.subject, "run_ahead"):
+        if self._ahead is None or self._flights:
             return
-        subject = cast(RunsAhead, self.subject)
         while self._decoding.is_steady:
             ends = self._ends_ahead()
-            done = subject.run_ahead(len(ends)) if ends else 0
+            done = self._ahead.run_ahead(len(ends)) if ends else 0
             if done:
                 self._skipped(ends[:done])
             if not done or done < len(ends):

@@ -1,7 +1,7 @@
 """What a run leaves behind: a record per request, and how full the KV pool was."""
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from attrs import Factory, define
 
@@ -126,6 +126,15 @@ class Log:
         if requests != self._last:
             self._change(set(requests))
             self._last = requests
+        self._times.append(self.now_ns)
+
+    def delivered_to_all(self, running: Collection[str]) -> None:
+        """These, all who run, get a token now; those who got one last are among them."""
+        if len(self._getting) != len(running):
+            place = len(self._times)
+            for request in running:
+                self._getting.setdefault(request, place)
+            self._last = ()
         self._times.append(self.now_ns)
 
     def delivered_again(self, times: "array[int]") -> None:
