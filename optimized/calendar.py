@@ -63,6 +63,8 @@ class Calendar:
         step, and how many in each."""
         places = (self.edges < self.steps + steps).nonzero()[0]
         step = self.edges[places] - self.steps
+        if len(places) < 2:
+            return places, np.bincount(step, minlength=steps)
         return places[np.argsort(step, kind="stable")], np.bincount(step, minlength=steps)
 
     def grown(self, places: Ints) -> Ints:
@@ -94,9 +96,11 @@ class Calendar:
         """Those at these places take part no longer, others do; their rows."""
         left = self.order[places]
         rows.outputs[left] += self.done
-        stays = np.ones(len(self.order), dtype=np.bool_)
-        stays[places] = False
-        self.columns = self.columns.take(stays.nonzero()[0], axis=1)
+        if len(places) == 1:
+            place = int(places[0])
+            self.columns = np.concatenate((self.columns[:, :place], self.columns[:, place + 1 :]), axis=1)
+        else:
+            self.columns = np.delete(self.columns, places, axis=1)
         self._name_columns()
         self.next_end = int(self.ends.min())
         self.is_closed = False

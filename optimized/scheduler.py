@@ -466,7 +466,7 @@ class Scheduler:
         """If all who run decode: there is no need to see that twice."""
         order = self.order
         if self.calendar is None and not self.in_flight and len(order) <= self.settings.token_budget:
-            if not np.any(self.rows.left[order] != 1):
+            if not np.count_nonzero(self.rows.left[order] != 1):
                 self.begin_calendar()
 
     def tick(self, calendar: Calendar, *, in_short: bool = False) -> Batch | None:
