@@ -109,23 +109,27 @@ class Simulation:
     def _when(self) -> int:
         """The next event; if there is none but requests are live, the scheduler is asked again a little later."""
         now, due = self.log.now_ns, self._clients.next_ns
-        times = [due] if due is not None else []
         if self._flights:
-            times.append(self._flights[0].end_ns)
+            end = self._flights[0].end_ns
         elif self._live:
             self._idle += 1
             if self._idle > MOST_IDLE_STEPS:
                 raise SimulationError(
                     f"{self._live} requests are unfinished, but {self._idle} steps in a row ran nothing"
                 )
-            times.append(now + IDLE_NS)
-        return max(now, min(times)) if times else now
+            end = now + IDLE_NS
+        else:
+            end = now if due is None else due
+        return max(now, end if due is None else min(due, end))
 
     def _happen(self) -> None:
         """What is due now."""
         now = self.log.now_ns
         if self._flights and self._flights[0].end_ns <= now:
             self._complete(self._flights.popleft())
+        due = self._clients.next_ns
+        if due is None or due > now:
+            return
         for request in self._clients.leaving(now):
             self._apply(self.subject.cancel(request, now))
         for incoming in self._clients.coming(now):
@@ -255,22 +259,23 @@ class Simulation:
 
     def _ends_ahead(self) -> list[int]:
         """When the next steps would end, as far as no other event comes before and no model stops."""
-        now, due, batch = self.log.now_ns, self._clients.next_ns, self._decoding.batch
+        steps = min(self._decoding.steps_before_an_end, MOST_AHEAD)
+        if steps <= 0:
+            return []
+        now, due, step_ns = self.log.now_ns, self._clients.next_ns, self.cost.step_ns
+        decodes, context = self._decoding.batch[:2]
         ends: list[int] = []
-        for step in range(min(self._decoding.steps_before_an_end, MOST_AHEAD)):
-            now += self.host_ns + max(1, self.cost.step_ns(batch.after(step)))
+        for _ in range(steps):
+            now += self.host_ns + max(1, step_ns(Batch(decodes, context)))
             if due is not None and now > due:
                 break
             ends.append(now)
+            context += decodes
         return ends
 
     def _skipped(self, ends: list[int]) -> None:
         """The log of these steps, as if they had been asked for one by one."""
-        log, width, resident = self.log, self._decoding.batch.decodes, self._decoding.resident_tokens
-        for end in ends:
-            resident += width
-            log.counts(log.now_ns + self.host_ns, end, width, resident)
-            log.now_ns = end
-        self._decoding.skips(len(ends))
+        log, decoding = self.log, self._decoding
+        log.counts_decodes(ends, decoding.count, decoding.resident_tokens, self.host_ns)
+        decoding.skips(len(ends))
         log.delivered_again(array("q", ends))
-        log.skipped_steps += len(ends)

@@ -159,6 +159,19 @@ class Log:
         self.busy_ns += end_ns - begin_ns
         self.resident.add(begin_ns, end_ns, resident_tokens)
 
+    def counts_decodes(self, ends: Sequence[int], decodes: int, resident_tokens: int, host_ns: int) -> None:
+        """Steps that end then, one after the other, have run so many tokens each, all of which stay in the pool."""
+        add, now = self.resident.add, self.now_ns
+        for end in ends:
+            resident_tokens += decodes
+            add(now + host_ns, end, resident_tokens)
+            now = end
+        self.busy_ns += now - self.now_ns - host_ns * len(ends)
+        self.steps += len(ends)
+        self.skipped_steps += len(ends)
+        self.run_tokens += decodes * len(ends)
+        self.now_ns = now
+
     def _change(self, getting: set[str]) -> None:
         for request in self._getting.keys() - getting:
             self.leaves(request)
