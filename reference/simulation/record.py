@@ -13,7 +13,9 @@ def _times() -> "array[int]":
 @define(eq=False)
 class Record:
     """One request.  `run_tokens` of it were run, `repeated_tokens` of those at positions that had been run before,
-    `cached_tokens` were found in the prefix cache instead.  `queue_ns`: how long it waited, preemptions included."""
+    `cached_tokens` were found in the prefix cache instead.  `queue_ns`: how long it waited, preemptions included.
+    `token_ns` are slices of `delivery_ns`, when anybody got a token: from the first place of each of its `deliveries` to
+    before the other one."""
 
     id: str
     client: str
@@ -33,6 +35,8 @@ class Record:
     cached_tokens: int = 0
     preemptions: int = 0
     reached: int = 0
+    delivery_ns: Sequence[int] = ()
+    deliveries: list[tuple[int, int]] = Factory(list)
 
     @property
     def last_end(self) -> int:
@@ -55,6 +59,12 @@ class Record:
             self.admitted_ns = now_ns
         self.cached_tokens += cached_tokens
         self._stops_waiting(now_ns)
+
+    def gets(self, delivery_ns: "array[int]", since: int) -> None:
+        """A token at each of these times from the place `since` on."""
+        self.token_ns.extend(delivery_ns[since:])
+        self.delivery_ns = delivery_ns
+        self.deliveries.append((since, len(delivery_ns)))
 
     def is_preempted(self, now_ns: int) -> None:
         self.preemptions += 1
@@ -145,7 +155,7 @@ class Log:
         """It gets no more for now."""
         since = self._getting.pop(request, None)
         if since is not None:
-            self.records[request].token_ns.extend(self._times[since:])
+            self.records[request].gets(self._times, since)
             self._last = ()
 
     def close(self) -> None:

@@ -15,7 +15,8 @@ from schedspec.optimized.calendar import Calendar
 from schedspec.optimized.scheduler import Scheduler as Optimized
 from schedspec.reference import make
 from schedspec.reference.simulation import Batch, Log, Objective, Record, Shares, Simulation, SimulationError, metrics
-from schedspec.reference.simulation.metrics import distribution, service
+from schedspec.reference.simulation.metrics import service
+from schedspec.reference.simulation.samples import distribution
 from schedspec.reference.simulation.record import Timeline
 from schedspec.spec.vocabulary import NS_PER_S, Plan, Policy, Settings
 from schedspec.spec.workloads import Incoming
