@@ -60,22 +60,24 @@ class Calendar:
 
     def edges_ahead(self, steps: int) -> tuple[Ints, Ints]:
         """Who needs a block in the next steps, at most `block_size` of them: places in the order, each once, step by
-        step, and how many in each."""
+        step, and in which of them (from 0)."""
         places = (self.edges < self.steps + steps).nonzero()[0]
         step = self.edges[places] - self.steps
         if len(places) < 2:
-            return places, np.bincount(step, minlength=steps)
-        return places[np.argsort(step, kind="stable")], np.bincount(step, minlength=steps)
+            return places, step
+        line = step.argsort(kind="stable")
+        return places[line], step[line]
 
     def grown(self, places: Ints) -> Ints:
         """Those at these places got a block; their rows."""
         self.edges[places] += self.block_size
         return self.order[places]
 
-    def ending(self, stopped: Bools) -> Ints:
-        """The places in the order of those who end with the next result: by their length, or as their model ended."""
-        if self.done + 1 >= self.next_end:
-            stopped = stopped | (self.ends <= self.done + 1)
+    def ending(self, stopped: Bools, done: int) -> Ints:
+        """The places in the order of those who end with the result number `done`: by their length, or as their model
+        ended."""
+        if done >= self.next_end:
+            stopped = stopped | (self.ends <= done)
         return stopped.nonzero()[0]
 
     # --- who comes and goes ------------------------------------------------------------------------------

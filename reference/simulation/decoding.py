@@ -39,9 +39,9 @@ class Decoding:
         return Batch(len(self._since), self.context_tokens + len(self._since))
 
     @property
-    def steps_before_an_end(self) -> int:
-        """So many steps may come before the one in which a model stops."""
-        return self._next_end - self.ticks - 1
+    def steps_to_an_end(self) -> int:
+        """In so many steps the next model stops."""
+        return self._next_end - self.ticks
 
     def enters(self, request: str, cached_tokens: int) -> None:
         self._stops(request)
@@ -75,11 +75,11 @@ class Decoding:
             entries += [(request, self._reached[request], 1, 1) for request in late]
         return self._run(entries)
 
-    def at_their_end(self) -> list[str]:
-        """Those who decode and have run their last position."""
-        if not self._since or self._next_end > self.ticks:
+    def at_their_end(self, steps: int = 0) -> list[str]:
+        """Those who decode and have run their last position, or will have after so many steps."""
+        if not self._since or self._next_end > self.ticks + steps:
             return []
-        return [request for request, end in self._ends.items() if end <= self.ticks]
+        return [request for request, end in self._ends.items() if end <= self.ticks + steps]
 
     def _run(self, entries: Iterable[tuple[str, int, int, int]]) -> Batch:
         """What the clock counts, and these entries: request, start, tokens, whether it samples."""

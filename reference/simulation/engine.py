@@ -35,10 +35,11 @@ class SimulationError(RuntimeError):
 class RunsAhead(Protocol):
     """An optional ability of a subject: `schedspec.optimized` has it."""
 
-    def run_ahead(self, steps: int) -> int:
-        """Up to `steps` steps and their results in one go, each without a stop, as long as in each all who run get
-        their next position and an output, and nobody enters, leaves or ends.  How many were done, maybe none.  The
-        state is what as many calls of `step` and `complete` would have left."""
+    def run_ahead(self, steps: int, stopping: Sequence[str] = ()) -> tuple[int, Sequence[Delta]]:
+        """Up to so many steps and their results in one go, as long as in each all who run get their next position and
+        an output, and nobody enters or leaves; but the models of `stopping` stop in the last of them.  How many were
+        done, maybe none, and the deltas of the last one's result, if it was, without `delivered`.  The state is what
+        as many calls of `step` and `complete` would have left."""
         ...
 
     def step_calm(self, now_ns: int) -> Plan | Sequence[tuple[str, int]]:
@@ -83,6 +84,7 @@ class Simulation:
     _last_ends: dict[str, int] = field(init=False, factory=dict)
     _live: int = field(init=False, default=0)
     _idle: int = field(init=False, default=0)
+    _came: bool = field(init=False, default=False)
     _ahead: RunsAhead | None = field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
@@ -143,6 +145,7 @@ class Simulation:
         if receipt.verdict == "accepted":
             record.waits_since_ns = now
             self._live += 1
+            self._came = True
             self._clients.accepted(incoming, now)
         else:
             record.refused = receipt.reason or receipt.verdict
@@ -162,6 +165,7 @@ class Simulation:
 
     def _fill(self) -> None:
         """Plan steps until enough are in flight, or the scheduler has none."""
+        self._came = False
         while len(self._flights) < self.depth and self._live:
             plan = self._ahead.step_calm(self.log.now_ns) if self._ahead else self.subject.step(self.log.now_ns)
             if not isinstance(plan, Plan):
@@ -247,31 +251,31 @@ class Simulation:
 
     def _skip(self) -> None:
         """Decode steps until something else is due: in as many calls as it takes."""
-        if self._ahead is None or self._flights:
-            return
+        if self._ahead is None or self._flights or self._came:
+            return  # whoever has just come is looked at first
         while self._decoding.is_steady:
-            ends = self._ends_ahead()
-            done = self._ahead.run_ahead(len(ends)) if ends else 0
+            ends, stopping = self._ends_ahead()
+            done, deltas = self._ahead.run_ahead(len(ends), stopping) if ends else (0, ())
             if done:
                 self._skipped(ends[:done])
+                self._apply(deltas)
             if not done or done < len(ends):
                 return
 
-    def _ends_ahead(self) -> list[int]:
-        """When the next steps would end, as far as no other event comes before and no model stops."""
-        steps = min(self._decoding.steps_before_an_end, MOST_AHEAD)
-        if steps <= 0:
-            return []
-        now, due, step_ns = self.log.now_ns, self._clients.next_ns, self.cost.step_ns
-        decodes, context = self._decoding.batch[:2]
+    def _ends_ahead(self) -> tuple[list[int], list[str]]:
+        """When the next steps would end, as far as no other event comes before, and whose models stop in the last."""
+        decoding, step_ns, host_ns = self._decoding, self.cost.step_ns, self.host_ns
+        now, due = self.log.now_ns, self._clients.next_ns
+        most = decoding.steps_to_an_end
+        decodes, context = decoding.batch[:2]
         ends: list[int] = []
-        for _ in range(steps):
-            now += self.host_ns + max(1, step_ns(Batch(decodes, context)))
+        for _ in range(min(most, MOST_AHEAD)):
+            now += host_ns + max(1, step_ns(Batch(decodes, context)))
             if due is not None and now > due:
                 break
             ends.append(now)
             context += decodes
-        return ends
+        return ends, decoding.at_their_end(most) if len(ends) == most else []
 
     def _skipped(self, ends: list[int]) -> None:
         """The log of these steps, as if they had been asked for one by one."""

@@ -14,8 +14,8 @@ def _times() -> "array[int]":
 class Record:
     """One request.  `run_tokens` of it were run, `repeated_tokens` of those at positions that had been run before,
     `cached_tokens` were found in the prefix cache instead.  `queue_ns`: how long it waited, preemptions included.
-    `token_ns` are slices of `delivery_ns`, when anybody got a token: from the first place of each of its `deliveries` to
-    before the other one."""
+    `token_ns` are slices of `delivery_ns`, when anybody got a token: from the first place of each of its `deliveries`
+    to before the other one."""
 
     id: str
     client: str

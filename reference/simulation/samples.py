@@ -6,7 +6,7 @@ Percentiles are nearest-rank: the smallest value that at least so many percent o
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate, compress
+from itertools import accumulate
 from operator import mul, sub
 
 from attrs import frozen
@@ -41,7 +41,8 @@ class Sample:
     @property
     def mean(self) -> int:
         counts = map(sub, self.ends, [0, *self.ends[:-1]])
-        return sum(map(mul, self.values, counts)) // self.count
+        total: int = sum(map(mul, self.values, counts))
+        return total // self.count
 
     def at(self, part: int, whole: int) -> int:
         """The smallest value that at least this part of the sample does not exceed."""
