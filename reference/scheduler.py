@@ -7,7 +7,7 @@ who run, CHARGE positions and write the plan down.
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
-from attrs import asdict, evolve
+from attrs import evolve
 
 from ..spec.vocabulary import (
     Capabilities,
@@ -19,12 +19,12 @@ from ..spec.vocabulary import (
     Request,
     RequestView,
     Settings,
-    blocks_alone,
 )
 from .admission import claims_of_door
 from .canonical import Names, canonical, plainly
 from .classes import has_classes
 from .decide import Deciding
+from .door import AtTheDoor
 from .job import ENDED, RUNNING, WAITING, Job
 from .selection.promises import claims_of_sharing, constants_of_sharing
 from .state import Decision, Entry, State
@@ -35,7 +35,7 @@ ONE_QUEUE = ("fcfs", "priority", "edf", "sjf", "aging")
 """Policies under which a preempted request has the place that it had, and nobody behind it is resumed before."""
 
 
-class Scheduler(Deciding):
+class Scheduler(AtTheDoor, Deciding):
     """A subject (`schedspec.spec.vocabulary.Subject`).  `record=False` leaves deltas out, for measurements."""
 
     def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
@@ -58,26 +58,19 @@ class Scheduler(Deciding):
         """The door: a duplicate, a refusal with the limit that is broken, or a place in the queue."""
         self.begin_call(now_ns)
         receipt = self.answer(request)
-        return evolve(receipt, deltas=self.state.deltas) if self.state.deltas else receipt
+        return evolve(receipt, deltas=[*self.state.deltas, *receipt.deltas]) if self.state.deltas else receipt
 
     def cancel(self, request_id: str, now_ns: int) -> Sequence[Delta]:
         self.begin_call(now_ns)
-        job = self.state.jobs.get(request_id)
-        if job is not None:
-            self.end(job, ("cancelled", job.id))
+        self.end_anywhere(request_id, ("cancelled", request_id))
         return self.state.deltas
 
     def notify(self, event: Mapping[str, Any], now_ns: int) -> Sequence[Delta]:
         """News of the world; those that nobody knows change nothing."""
         self.begin_call(now_ns)
-        job = self.state.jobs.get(event.get("request", ""))
-        if job is not None and event.get("type") == "disconnected" and self.state.settings.cancel_on_disconnect:
-            self.disconnect(job)
+        if event.get("type") == "disconnected" and self.state.settings.cancel_on_disconnect:
+            self.disconnect(event.get("request", ""))
         return self.state.deltas
-
-    def disconnect(self, job: Job) -> None:
-        if not job.request.survives_disconnect:
-            self.end(job, ("cancelled", job.id))
 
     def step(self, now_ns: int) -> Plan:
         self.begin_call(now_ns)
@@ -148,57 +141,6 @@ class Scheduler(Deciding):
         names = Names(requests, clients)
         beside = {name: value for name, value in vars(self).items() if name not in ("state", "record")}
         return canonical(self.state, names), plainly(beside, names)
-
-    # --- the door ----------------------------------------------------------------------------------------
-
-    def begin_call(self, now_ns: int) -> None:
-        """Every call first sees who has waited too long."""
-        self.state.now_ns = now_ns
-        self.state.deltas = []
-        self.expire()
-
-    def expire(self) -> None:
-        if self.state.gate is not None:
-            for job in self.state.gate.overdue(self.state.now_ns):
-                self.end(job, ("expired", job.id))
-
-    def answer(self, request: Request) -> Receipt:
-        state, gate = self.state, self.state.gate
-        if request.id in state.seen:
-            return Receipt(verdict="duplicate", of=request.id)
-        if gate is not None and (other := gate.generation_of(request, state.now_ns)) is not None:
-            return Receipt(verdict="duplicate", of=other)
-        state.seen.add(request.id)
-        refusal = self.refusal(request)
-        if refusal is not None:
-            reason, limit, value = refusal
-            return Receipt(verdict="refused", reason=reason, limit=limit, value=value)
-        if gate is not None and (full := gate.refusal(request, iter(state.running.values()), state.now_ns)) is not None:
-            return Receipt(verdict="refused", **asdict(full))
-        self.accept(request)
-        return Receipt(verdict="accepted")
-
-    def accept(self, request: Request) -> None:
-        state = self.state
-        state.arrivals += 1
-        job = state.jobs[request.id] = Job.of(request, state.arrivals)
-        state.queue.push(job)
-        if state.gate is not None:
-            state.gate.accepts(job, state.now_ns)
-
-    def refusal(self, request: Request) -> tuple[str, int, int] | None:
-        """The first limit that the request breaks: reason, limit, value."""
-        s = self.state.settings
-        prompt, output = request.prompt_tokens, request.max_output_tokens
-        limits = [
-            ("prompt_tokens", s.max_prompt_tokens, prompt),
-            ("output_tokens", s.max_output_tokens, output),
-            ("model_tokens", s.max_model_tokens, prompt + output),
-            ("kv_blocks", s.blocks, blocks_alone(prompt, output, s.block_size)),
-        ]
-        if not s.chunked_prefill:  # recompute after a preemption takes prompt and outputs in one step
-            limits.append(("token_budget", s.token_budget, prompt + output - 1))
-        return next(((reason, limit, value) for reason, limit, value in limits if value > limit), None)
 
     # --- the phases after DECIDE ---------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """What a run was like, as plain data: the same log gives the same bytes.  Times are integers in nanoseconds."""
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
@@ -103,6 +104,7 @@ def group_metrics(group: Group, objective: Objective, span_ns: int) -> dict[str,
         "requests": len(records),
         "finished": len(finished),
         "refused": sum(record.refused is not None for record in records),
+        "instead": dict(sorted(Counter(r.instead for r in records if r.instead is not None).items())),
         "ended_otherwise": sum(record.end is not None and not record.has_finished for record in records),
         "preemptions": sum(record.preemptions for record in records),
         "ttft_ns": distribution(group.ttft),

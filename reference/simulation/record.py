@@ -13,9 +13,9 @@ def _times() -> "array[int]":
 @define(eq=False)
 class Record:
     """One request.  `run_tokens` of it were run, `repeated_tokens` of those at positions that had been run before,
-    `cached_tokens` were found in the prefix cache instead.  `queue_ns`: how long it waited, preemptions included.
-    `token_ns` are slices of `delivery_ns`, when anybody got a token: from the first place of each of its `deliveries`
-    to before the other one."""
+    `cached_tokens` were found in the prefix cache instead.  `queue_ns`: how long it waited, preemptions included, and
+    while the door held it.  `instead`: what it got instead of a refusal.  `token_ns` are slices of `delivery_ns`, when
+    anybody got a token: from the first place of each of its `deliveries` to before the other one."""
 
     id: str
     client: str
@@ -24,6 +24,7 @@ class Record:
     prompt_tokens: int
     output_tokens: int
     refused: str | None = None
+    instead: str | None = None
     admitted_ns: int | None = None
     waits_since_ns: int | None = None
     queue_ns: int = 0
