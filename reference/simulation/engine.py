@@ -10,6 +10,7 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import compress
+from math import inf
 from operator import add, ge
 from typing import Protocol, cast
 
@@ -26,6 +27,7 @@ MOST_IDLE_STEPS = 1_000
 MOST_STEPS_OF_A_HOLD = 1_000_000
 """The door may hold requests in an empty system until a window of a rate is over."""
 MOST_AHEAD = 64
+COPIES = ("swapped_out", "swapped_in")
 ENDS = ("finished", "failed", "cancelled", "expired")
 VOCABULARY = 32_003
 
@@ -68,17 +70,21 @@ class Flight:
 
 @define(eq=False)
 class Simulation:
-    """One subject and one cost model; `run` may be called once.
+    """One subject and one cost model; `run` may be called once.  A block that goes to the host or comes back takes
+    `swap_block_ns`, before the next step begins.
 
     With `fast_forward`, and a subject that `run_ahead`s, decode steps in which nothing changes are not asked for one by
-    one, and others tell only what changes.  What is logged is the same.
+    one, and others tell only what changes.  What is logged is the same.  With `until_ns` the run stops there, whoever
+    is still under way.
     """
 
     subject: Subject
     cost: CostModel
     depth: int = 1
     host_ns: int = 0
+    swap_block_ns: int = 0
     fast_forward: bool = True
+    until_ns: int | None = None
     log: Log = Factory(Log)
     _clients: Clients = field(init=False, factory=Clients)
     _decoding: Decoding = field(init=False)
@@ -89,6 +95,7 @@ class Simulation:
     _idle: int = field(init=False, default=0)
     _came: bool = field(init=False, default=False)
     _ahead: RunsAhead | None = field(init=False, default=None)
+    _moved_blocks: int = field(init=False, default=0)
 
     def __attrs_post_init__(self) -> None:
         self._decoding = Decoding(self.log.records)
@@ -99,7 +106,7 @@ class Simulation:
         """Until everybody has ended.  `progress` is told how many requests have come.  Raises SimulationError if the
         scheduler does nothing although requests wait."""
         self._clients = Clients(workload)
-        while self._clients.may_come or self._live or self._flights:
+        while self._goes_on():
             self._happen()
             self._skip()
             self._fill()
@@ -108,6 +115,11 @@ class Simulation:
         self._decoding.close()
         self.log.close()
         return self.log
+
+    def _goes_on(self) -> bool:
+        if self.until_ns is not None and self.log.now_ns >= self.until_ns:
+            return False
+        return bool(self._clients.may_come or self._live or self._flights)
 
     # --- events ------------------------------------------------------------------------------------------
 
@@ -194,8 +206,13 @@ class Simulation:
     def _launch(self, batch: Batch, plan: Plan | None, entered: Sequence[tuple[str, int]] = ()) -> None:
         ready = self.log.now_ns + self.host_ns
         begin = max(ready, self._flights[-1].end_ns) if self._flights else ready
-        end = begin + max(1, self.cost.step_ns(batch))
+        end = begin + max(1, self.cost.step_ns(batch)) + self._moves_ns()
         self._flights.append(Flight(plan, batch.tokens, self._decoding.resident_tokens, begin, end, entered))
+
+    def _moves_ns(self) -> int:
+        """Copies since the last step."""
+        moved, self._moved_blocks = self._moved_blocks, 0
+        return moved * self.swap_block_ns
 
     def _complete(self, flight: Flight) -> None:
         self.log.counts(flight.begin_ns, flight.end_ns, flight.tokens, flight.resident_tokens)
@@ -230,8 +247,10 @@ class Simulation:
                 self._enter(fields[0], fields[1])
             elif name == "preempted":
                 got = self._deliver(got)
-                records[fields[0]].is_preempted(now)
+                records[fields[0]].is_preempted(now, is_swapped=fields[1] == "swap")
                 self._leave(fields[0])
+            elif name in COPIES:
+                self._moved_blocks += len(fields[1])
             elif name in ENDS:
                 got = self._deliver(got)
                 records[fields[0]].ends(now, name)
@@ -276,13 +295,13 @@ class Simulation:
     def _ends_ahead(self) -> tuple[list[int], list[str]]:
         """When the next steps would end, as far as no other event comes before, and whose models stop in the last."""
         decoding, step_ns, host_ns = self._decoding, self.cost.step_ns, self.host_ns
-        now, due = self.log.now_ns, self._clients.next_ns
+        now, due, until = self.log.now_ns, self._clients.next_ns, inf if self.until_ns is None else self.until_ns
         most = decoding.steps_to_an_end
         decodes, context = decoding.batch[:2]
         ends: list[int] = []
         for _ in range(min(most, MOST_AHEAD)):
             now += host_ns + max(1, step_ns(Batch(decodes, context)))
-            if due is not None and now > due:
+            if now >= until or (due is not None and now > due):
                 break
             ends.append(now)
             context += decodes

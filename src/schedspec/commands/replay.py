@@ -134,12 +134,12 @@ def _systems(options: Mapping[str, Any]) -> list[Any]:
     """Each with its settings: those of the device, those of all, its own."""
     from ..reference.simulation import System, default_settings
 
-    common = default_settings(profile_of(options["cost"])) | read_settings(options["settings"])
+    common = read_settings(options["settings"], default_settings(profile_of(options["cost"])))
     systems = []
     for name in options["systems"] or ("reference",):
         subject, own = split_system(name)
         factory = guarded_subject(subject, options["timeout_s"])
-        systems.append(System(name, factory, Settings(**common | read_settings(own))))
+        systems.append(System(name, factory, Settings(**read_settings(own, common))))
     return systems
 
 
@@ -153,8 +153,8 @@ def guarded_subject(name: str, timeout_s: float) -> Callable[[Settings, int], Su
 
 def split_system(text: str) -> tuple[str, list[str]]:
     """`SUBJECT:NAME=VALUE,NAME=VALUE`; a command is taken as it is."""
-    found = None if text.startswith("exec:") else re.fullmatch(r"(.+?):(\w+=.*)", text)
-    return (text, []) if found is None else (found[1], re.split(r",(?=\w+=)", found[2]))
+    found = None if text.startswith("exec:") else re.fullmatch(r"(.+?):([\w.]+=.*)", text)
+    return (text, []) if found is None else (found[1], re.split(r",(?=[\w.]+=)", found[2]))
 
 
 def replay_header(workload: str, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -83,8 +83,8 @@ def _start(options: Mapping[str, Any]) -> tuple[str, Settings]:
     from ..reference.simulation import default_settings
 
     subject, own = split_system(options["system"] or "reference")
-    common = default_settings(profile_of(options["cost"])) | read_settings(options["settings"])
-    return subject, Settings(**common | read_settings(own))
+    common = read_settings(options["settings"], default_settings(profile_of(options["cost"])))
+    return subject, Settings(**read_settings(own, common))
 
 
 def _shares(arrivals_ns: list[int]) -> Any:
@@ -96,7 +96,7 @@ def _shares(arrivals_ns: list[int]) -> Any:
 
 
 def _controls(options: Mapping[str, Any], base: Settings) -> list[Any]:
-    from ..reference.simulation.tuning import DOOR, SHARE, control, default_controls
+    from ..reference.simulation.tuning import SHARE, control, default_controls
 
     if not options["varied"]:
         return default_controls(base)
@@ -108,15 +108,18 @@ def _controls(options: Mapping[str, Any], base: Settings) -> list[Any]:
                 f"--vary {text!r} has no values: write CONTROL=VALUE,VALUE,…, as token_budget=512,1024"
             )
         control(base, name, ())  # is there such a one?
-        if name.startswith((DOOR, SHARE)):
-            read: list[Any] = [_whole(name, value) for value in values.split(",")]
-        else:
-            read = [read_settings([f"{name}={value}"])[name] for value in values.split(",")]
-        controls.append(control(base, name, read))
+        read = _whole if name.startswith(SHARE) else _setting
+        controls.append(control(base, name, [read(name, value) for value in values.split(",")]))
     names = [one.name for one in controls]
     if len(set(names)) < len(names):
         raise click.UsageError("--vary names a control twice: give all its values in one")
     return controls
+
+
+def _setting(name: str, text: str) -> Any:
+    from ..conformance.script import read_setting
+
+    return read_setting(f"{name}={text}")[1]
 
 
 def _whole(name: str, text: str) -> int:
