@@ -14,6 +14,7 @@ from .commands.recorded import convert, trace, why
 from .commands.replay import replay
 from .commands.reproduce import reproduce
 from .commands.rules import explain, rules
+from .commands.tune import tune
 from .proofs.command import prove
 
 COMMANDS: tuple[click.Command, ...] = (
@@ -31,6 +32,7 @@ COMMANDS: tuple[click.Command, ...] = (
     rerun,
     rules,
     trace,
+    tune,
     validate_adapter,
     why,
 )
