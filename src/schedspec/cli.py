@@ -13,6 +13,7 @@ from .commands.parts import told_once
 from .commands.recorded import convert, trace, why
 from .commands.replay import replay
 from .commands.rules import explain, rules
+from .commands.serve_sim import serve_sim
 from .proofs.command import prove
 
 COMMANDS: tuple[click.Command, ...] = (
@@ -28,6 +29,7 @@ COMMANDS: tuple[click.Command, ...] = (
     replay_failure,
     rerun,
     rules,
+    serve_sim,
     trace,
     validate_adapter,
     why,
