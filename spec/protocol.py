@@ -20,10 +20,13 @@ from . import vocabulary
 from .vocabulary import (
     CLAIMS,
     CONSTANTS,
+    CONVERSIONS,
     DELTAS,
+    DISPLACEMENTS,
     FINISH_REASONS,
     LEVELS,
     NEEDED_CONSTANTS,
+    ORDERINGS,
     PREEMPTIONS,
     REFUSAL_REASONS,
     WAIT_LIMITS,
@@ -364,6 +367,16 @@ _DELTA_FIELDS: Mapping[str, Check] = {
     "how": _one_of(*PREEMPTIONS),
     "reason": _text,
     "limit": _one_of(*WAIT_LIMITS),
+    "decided_after_ns": _natural,
+    "into": _one_of(*CONVERSIONS),
+    "by": _one_of(*ORDERINGS),
+    "before": _positive,
+    "after": _positive,
+    "cause": _one_of(*DISPLACEMENTS),
+    "held_ns": _any_integer,
+    "waited_ns": _any_integer,
+    "ran_ns": _any_integer,
+    "whole_ns": _any_integer,
 }
 _FINISH_REASON = _one_of(*FINISH_REASONS)
 
@@ -475,19 +488,21 @@ def read_capabilities(answer: Any, method: str = "capabilities") -> Capabilities
 
 
 _RECEIPT: Mapping[str, Check] = {
-    "verdict": _one_of("accepted", "refused", "duplicate", "converted"),
+    "verdict": _one_of("accepted", "refused", "duplicate", "converted", "deferred"),
     "reason": _optional(_one_of(*REFUSAL_REASONS)),
     "limit": _optional(_any_integer),
     "value": _optional(_any_integer),
     "retry_after_ns": _optional(_natural),
     "of": _optional(_text),
     "how": _optional(_text),
+    "decided_after_ns": _optional(_natural),
     "deltas": _deltas,
 }
 _VERDICT_NEEDS = {
     "refused": ("reason", "a refusal says why", "one of " + ", ".join(REFUSAL_REASONS)),
     "duplicate": ("of", "a duplicate says of which request", "its id"),
-    "converted": ("how", "a conversion says into what", "a short text"),
+    "converted": ("how", "a conversion says into what", "one of " + ", ".join(CONVERSIONS)),
+    "deferred": ("decided_after_ns", "a deferral says how long it takes at most", "nanoseconds from now"),
 }
 
 
@@ -571,6 +586,8 @@ _OBSERVATION: Mapping[str, Check] = {
     "ref_counts": _mapping(_block_key, _any_integer),
     "index": _naturals,
     "client_counters": _mapping(_text, _any_integer),
+    "host_tables": _mapping(_text, _naturals),
+    "host_free": _naturals,
 }
 
 
@@ -605,6 +622,7 @@ _REQUEST: Mapping[str, Check] = {
     "predicted_output_tokens": _optional(_any_integer),
     "adapter": _optional(_text),
     "survives_disconnect": _flag,
+    "was_converted": _flag,
 }
 
 

@@ -5,13 +5,39 @@ show that a rule can fail, that the search finds it, and what else breaks with i
 """
 
 from ...spec.vocabulary import SubjectFactory
-from . import admission, fairness, lanes, life, liveness, memory, others, preemption, steps
-from .base import FAULTS
+from . import (
+    admission,
+    alternatives,
+    fairness,
+    iterations,
+    lanes,
+    life,
+    liveness,
+    memory,
+    others,
+    preemption,
+    steps,
+    swapping,
+)
+from .base import FAULTS, OTHERS
 from .fairness import CallsArrivalFair, SharesOtherwise
 from .memory import LeaksAtCancel
 from .preemption import PreemptsTheOldest
 
-FAMILIES = (admission, fairness, lanes, life, liveness, memory, others, preemption, steps)
+FAMILIES = (
+    admission,
+    alternatives,
+    fairness,
+    iterations,
+    lanes,
+    life,
+    liveness,
+    memory,
+    others,
+    preemption,
+    steps,
+    swapping,
+)
 """Importing them fills FAULTS."""
 
 
@@ -22,6 +48,7 @@ def factory(rule: str) -> SubjectFactory:
 
 __all__ = [
     "FAULTS",
+    "OTHERS",
     "CallsArrivalFair",
     "LeaksAtCancel",
     "PreemptsTheOldest",

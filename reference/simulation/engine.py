@@ -23,7 +23,10 @@ from .record import Log, Record
 
 IDLE_NS = 1_000_000
 MOST_IDLE_STEPS = 1_000
+MOST_STEPS_OF_A_HOLD = 1_000_000
+"""The door may hold requests in an empty system until a window of a rate is over."""
 MOST_AHEAD = 64
+COPIES = ("swapped_out", "swapped_in")
 ENDS = ("finished", "failed", "cancelled", "expired")
 VOCABULARY = 32_003
 
@@ -55,24 +58,29 @@ class Flight:
 
 @define(eq=False)
 class Simulation:
-    """One subject and one cost model; `run` may be called once.
+    """One subject and one cost model; `run` may be called once.  A block that goes to the host or comes back takes
+    `swap_block_ns`, before the next step begins.
 
     With `fast_forward`, and a subject that `run_ahead`s, decode steps in which nothing changes are not asked for one by
-    one.  What is logged is the same.
+    one.  What is logged is the same.  With `until_ns` the run stops there, whoever is still under way.
     """
 
     subject: Subject
     cost: CostModel
     depth: int = 1
     host_ns: int = 0
+    swap_block_ns: int = 0
     fast_forward: bool = True
+    until_ns: int | None = None
     log: Log = Factory(Log)
     _clients: Clients = field(init=False, factory=Clients)
     _decoding: Decoding = field(init=False)
     _flights: deque[Flight] = field(init=False, factory=deque)
     _last_ends: dict[str, int] = field(init=False, factory=dict)
     _live: int = field(init=False, default=0)
+    _held: set[str] = field(init=False, factory=set)
     _idle: int = field(init=False, default=0)
+    _moved_blocks: int = field(init=False, default=0)
 
     def __attrs_post_init__(self) -> None:
         self._decoding = Decoding(self.log.records)
@@ -81,7 +89,7 @@ class Simulation:
         """Until everybody has ended.  `progress` is told how many requests have come.  Raises SimulationError if the
         scheduler does nothing although requests wait."""
         self._clients = Clients(workload)
-        while self._clients.may_come or self._live or self._flights:
+        while self._goes_on():
             self._happen()
             self._skip()
             self._fill()
@@ -90,6 +98,11 @@ class Simulation:
         self._decoding.close()
         self.log.close()
         return self.log
+
+    def _goes_on(self) -> bool:
+        if self.until_ns is not None and self.log.now_ns >= self.until_ns:
+            return False
+        return bool(self._clients.may_come or self._live or self._flights)
 
     # --- events ------------------------------------------------------------------------------------------
 
@@ -101,7 +114,8 @@ class Simulation:
             times.append(self._flights[0].end_ns)
         elif self._live:
             self._idle += 1
-            if self._idle > MOST_IDLE_STEPS:
+            most = MOST_IDLE_STEPS if self._live > len(self._held) else MOST_STEPS_OF_A_HOLD
+            if self._idle > most:
                 raise SimulationError(
                     f"{self._live} requests are unfinished, but {self._idle} steps in a row ran nothing"
                 )
@@ -123,11 +137,15 @@ class Simulation:
         record = self._record(incoming)
         receipt = self.subject.submit(request, now)
         self._apply(receipt.deltas)
-        if receipt.verdict == "accepted":
+        record.instead = receipt.how or (receipt.verdict if receipt.verdict == "deferred" else None)
+        if receipt.verdict in ("accepted", "deferred") or receipt.how == "asynchronous":
             record.waits_since_ns = now
             self._live += 1
-            self._clients.accepted(incoming, now)
-        else:
+            if receipt.verdict != "accepted":
+                self._held.add(request.id)
+            if receipt.how is None:  # else its client need not stay
+                self._clients.accepted(incoming, now)
+        elif receipt.verdict != "converted":  # else another pool or model serves its client
             record.refused = receipt.reason or receipt.verdict
             self._clients.refused(incoming, now, receipt.retry_after_ns)
 
@@ -157,8 +175,13 @@ class Simulation:
         batch = self._decoding.runs(plan)
         ready = self.log.now_ns + self.host_ns
         begin = max(ready, self._flights[-1].end_ns) if self._flights else ready
-        end = begin + max(1, self.cost.step_ns(batch))
+        end = begin + max(1, self.cost.step_ns(batch)) + self._moves_ns()
         self._flights.append(Flight(plan, batch.tokens, self._decoding.resident_tokens, begin, end))
+
+    def _moves_ns(self) -> int:
+        """Copies since the last step."""
+        moved, self._moved_blocks = self._moved_blocks, 0
+        return moved * self.swap_block_ns
 
     def _complete(self, flight: Flight) -> None:
         self.log.counts(flight.begin_ns, flight.end_ns, flight.tokens, flight.resident_tokens)
@@ -186,14 +209,19 @@ class Simulation:
                 self._decoding.enters(fields[0], fields[1])
             elif name == "preempted":
                 got = self._deliver(got)
-                records[fields[0]].is_preempted(now)
+                records[fields[0]].is_preempted(now, is_swapped=fields[1] == "swap")
                 self._leave(fields[0])
+            elif name in COPIES:
+                self._moved_blocks += len(fields[1])
             elif name in ENDS:
                 got = self._deliver(got)
                 records[fields[0]].ends(now, name)
                 self._leave(fields[0])
                 self._clients.ended(fields[0])
+                self._held.discard(fields[0])
                 self._live -= 1
+            elif name == "entered":
+                self._held.discard(fields[0])
         self._deliver(got)
 
     def _deliver(self, requests: list[str]) -> list[str]:

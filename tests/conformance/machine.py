@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from schedspec.spec.vocabulary import Policy, Settings, Unsupported
 
 from .driver import Driver
-from .features import at_the_door, of_feature, with_door, with_features
+from .features import at_the_door, of_feature, with_alternatives, with_door, with_features, with_host
 from .negotiate import negotiated
 from .script import COMPLETE, STEP, Contradiction, Op, cancel, submit, with_deadline
 
@@ -63,7 +63,9 @@ def small_settings(draw: st.DrawFn, policies: Sequence[Policy] = ()) -> Settings
         max_model_tokens=draw(st.sampled_from((2_097_152, 2_097_152, 12))),
     )
     drawn = draw(SEEDS)
-    return with_door(Random(f"door {drawn}"), with_features(Random(drawn), settings, policies))
+    settings = with_door(Random(f"door {drawn}"), with_features(Random(drawn), settings, policies))
+    settings = with_alternatives(Random(f"alternatives {drawn}"), settings)
+    return with_host(Random(f"host {drawn}"), settings)
 
 
 @st.composite

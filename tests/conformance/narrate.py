@@ -108,8 +108,11 @@ class Teller:
         return f"{request.id} ({prompt}, up to {request.max_output_tokens:,} out{others})"
 
     def receipt(self, receipt: Receipt) -> str:
+        limit = "" if receipt.limit is None else f", {receipt.value} against {receipt.limit}"
+        if receipt.verdict in ("deferred", "converted"):
+            until = f"for {receipt.decided_after_ns:,} ns" if receipt.decided_after_ns is not None else f"{receipt.how}"
+            return f"{receipt.verdict} ({until}): {receipt.reason}{limit}" + self._beside(receipt)
         if receipt.verdict == "refused":
-            limit = "" if receipt.limit is None else f", {receipt.value} against {receipt.limit}"
             again = "" if receipt.retry_after_ns is None else f", come again in {receipt.retry_after_ns:,} ns"
             return f"refused: {receipt.reason}{limit}{again}" + self._beside(receipt)
         tail = f" of {receipt.of}" if receipt.of else ""
@@ -159,12 +162,27 @@ class Teller:
             return f"index forgets {blocks_in_words(delta[1])}"
         if kind in ("took", "gave", "shared", "indexed"):
             return f"{delta[1]} {kind} {blocks_in_words(delta[2])}"
+        if kind in OF_HOST:
+            return f"{delta[1]} {OF_HOST[kind]} host {blocks_in_words(delta[2])}"
         if kind in ("admitted", "resumed"):
             return f"{kind} {delta[1]}" + (f" with {counted(delta[2], 'cached token')}" if delta[2] else "")
         if kind == "preempted":
-            return f"preempted {delta[1]}" + ("" if delta[3] in (None, delta[1]) else f" for {delta[3]}")
+            by = " by swap" if delta[2] == "swap" else ""
+            return f"preempted {delta[1]}{by}" + ("" if delta[3] in (None, delta[1]) else f" for {delta[3]}")
         if kind == "waits":
             return f"{delta[1]} waits for {delta[2]}"
+        if kind == "deferred":
+            return f"{delta[1]} is held at the door, for at most {delta[2]:,} ns"
+        if kind == "converted":
+            return f"{delta[1]} is converted to {delta[2]}"
+        if kind == "chosen":
+            return f"{delta[1]} was next by {delta[2]}, from place {delta[3]} to {delta[4]}"
+        if kind == "displaced":
+            return f"{delta[1]} makes room for {'others' if delta[2] == 'blocks' else 'a better class'}"
+        if kind == "spent":
+            return f"{delta[1]} was held {delta[2]:,}, waited {delta[3]:,}, ran {delta[4]:,} of {delta[5]:,} ns"
+        if kind == "entered":
+            return f"{delta[1]} enters"
         return f"{kind} {delta[1]}" + (f" ({delta[2]})" if len(delta) > 2 else "")
 
     def some(self, texts: Mapping[str, str]) -> list[str]:
@@ -187,6 +205,9 @@ class Teller:
         return "; ".join(parts)
 
 
+OF_HOST = {"swapped_out": "goes to", "swapped_in": "comes back from", "dropped": "drops"}
+
+
 def _of_request(request: Request) -> Iterator[str]:
     """Whatever is set, beside its size."""
     if request.priority:
@@ -203,6 +224,8 @@ def _of_request(request: Request) -> Iterator[str]:
         yield f"adapter {request.adapter}"
     if request.idempotency_key is not None:
         yield f"key {request.idempotency_key}"
+    if request.was_converted:
+        yield "converted before"
     if request.survives_disconnect:
         yield "survives a disconnect"
 

@@ -32,9 +32,12 @@ from schedspec.spec.trace import TraceError, TraceWriter, read_trace
 from schedspec.spec.vocabulary import (
     CLAIMS,
     CONSTANTS,
+    CONVERSIONS,
     DELTAS,
+    DISPLACEMENTS,
     FINISH_REASONS,
     LEVELS,
+    ORDERINGS,
     PREEMPTIONS,
     REFUSAL_REASONS,
     SCHEMA,
@@ -87,6 +90,12 @@ def _delta(name: str) -> st.SearchStrategy[Delta]:
         "how": st.sampled_from(PREEMPTIONS),
         "reason": st.sampled_from(FINISH_REASONS) if name == "finished" else ids,
         "limit": st.sampled_from(WAIT_LIMITS),
+        "decided_after_ns": naturals,
+        "into": st.sampled_from(CONVERSIONS),
+        "by": st.sampled_from(ORDERINGS),
+        "cause": st.sampled_from(DISPLACEMENTS),
+        **dict.fromkeys(("before", "after"), st.integers(1, 99)),
+        **dict.fromkeys(("held_ns", "waited_ns", "ran_ns", "whole_ns"), st.integers()),
     }
     return st.tuples(st.just(name), *(fields[field] for field in DELTAS[name]))
 
@@ -104,6 +113,8 @@ requests = st.builds(
     dependencies=id_columns,
     predicted_output_tokens=st.none() | st.integers(),
     adapter=st.none() | ids,
+    survives_disconnect=st.booleans(),
+    was_converted=st.booleans(),
 )
 receipts = st.one_of(
     st.builds(Receipt, verdict=st.just("accepted"), deltas=deltas()),
@@ -117,6 +128,7 @@ receipts = st.one_of(
     ),
     st.builds(Receipt, verdict=st.just("duplicate"), of=ids),
     st.builds(Receipt, verdict=st.just("converted"), how=ids),
+    st.builds(Receipt, verdict=st.just("deferred"), decided_after_ns=naturals),
 )
 
 
@@ -530,7 +542,7 @@ async def late() -> None:
         (
             read_receipt,
             {"verdict": "accept"},
-            "submit: verdict is 'accept', but must be one of accepted, refused, duplicate, converted: "
+            "submit: verdict is 'accept', but must be one of accepted, refused, duplicate, converted, deferred: "
             "did you mean 'accepted'?",
         ),
         (
@@ -546,7 +558,7 @@ async def late() -> None:
         (
             read_receipt,
             {"verdict": "converted"},
-            "submit: how is None, but a conversion says into what: a short text",
+            "submit: how is None, but a conversion says into what: one of pool, model, asynchronous",
         ),
         (
             read_capabilities,
@@ -711,7 +723,7 @@ def test_the_schema_refuses_what_the_code_refuses(wrong: Mapping[str, Any]) -> N
         list(read_trace(io.StringIO(HEAD + encode(whole) + "\n"))[1])
 
 
-@pytest.mark.parametrize("verdict", ["refused", "duplicate", "converted"])
+@pytest.mark.parametrize("verdict", ["refused", "duplicate", "converted", "deferred"])
 def test_the_schema_wants_what_a_verdict_needs(verdict: str) -> None:
     request = {"id": "a", "prompt_ids": [1], "max_output_tokens": 1}
     whole = {"type": "submit", "now_ns": 0, "request": request, "receipt": {"verdict": verdict}}

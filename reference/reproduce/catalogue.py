@@ -1,0 +1,10 @@
+"""All reproductions, by name.  A new one is a file beside this one, and is listed here."""
+
+from collections.abc import Mapping
+
+from .framework import Reproduction
+from .orca import ORCA_THROUGHPUT
+from .sarathi import SARATHI_CAPACITY
+from .vllm import VLLM
+
+REPRODUCTIONS: Mapping[str, Reproduction] = {found.name: found for found in (ORCA_THROUGHPUT, VLLM, SARATHI_CAPACITY)}
