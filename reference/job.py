@@ -4,7 +4,7 @@ from attrs import Factory, define
 
 from ..spec.vocabulary import Request
 
-WAITING, RUNNING, ENDED = "waiting", "running", "ended"
+WAITING, PARKED, RUNNING, ENDED = "waiting", "parked", "running", "ended"
 
 
 @define(eq=False)
@@ -14,7 +14,8 @@ class Job:
     `issued` ≤ `known`: positions scheduled so far, and positions whose token is there or in flight.  `epoch` counts
     how often it left the running set: a result of an earlier epoch is not its own any more.  `keys` name its full
     blocks by their token prefix.  `prefill_end` is what was known when it was admitted or resumed.  What it was charged
-    for so far are `charged_prompt` tokens and `charged_outputs`; it `is_charged` from its first admission on.
+    for so far are `charged_prompt` tokens and `charged_outputs`; it `is_charged` from its first admission on.  It is
+    parked until its `dependencies` are there; `answers`: what the world said of each, whether it is there.
     """
 
     request: Request
@@ -37,6 +38,8 @@ class Job:
     is_charged: bool = False
     charged_prompt: int = 0
     charged_outputs: int = 0
+    dependencies: set[str] = Factory(set)
+    answers: dict[str, bool] = Factory(dict)
 
     @classmethod
     def of(cls, request: Request, arrival: int) -> "Job":

@@ -5,7 +5,7 @@ who run, CHARGE positions and write the plan down.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from attrs import asdict, evolve
 
@@ -25,7 +25,8 @@ from .admission import claims_of_door
 from .canonical import Names, canonical, plainly
 from .classes import has_classes
 from .decide import Deciding
-from .job import ENDED, RUNNING, WAITING, Job
+from .job import ENDED, PARKED, RUNNING, WAITING, Job
+from .parking import answer_in
 from .selection.promises import claims_of_sharing, constants_of_sharing
 from .state import Decision, Entry, State
 
@@ -33,6 +34,9 @@ __version__ = "1"
 
 ONE_QUEUE = ("fcfs", "priority", "edf", "sjf", "aging")
 """Policies under which a preempted request has the place that it had, and nobody behind it is resumed before."""
+
+STATES: Mapping[str, Literal["waiting", "parked"]] = {WAITING: "waiting", PARKED: "parked"}
+"""What a snapshot calls those who do not run."""
 
 
 class Scheduler(Deciding):
@@ -70,10 +74,27 @@ class Scheduler(Deciding):
     def notify(self, event: Mapping[str, Any], now_ns: int) -> Sequence[Delta]:
         """News of the world; those that nobody knows change nothing."""
         self.begin_call(now_ns)
-        job = self.state.jobs.get(event.get("request", ""))
+        request, answer = event.get("request"), answer_in(event)
+        job = self.state.jobs.get(request) if isinstance(request, str) else None
         if job is not None and event.get("type") == "disconnected" and self.state.settings.cancel_on_disconnect:
             self.disconnect(job)
+        if job is not None and answer is not None and self.state.settings.park_timeout_ns:
+            self.hear(job, *answer)
         return self.state.deltas
+
+    def hear(self, job: Job, dependency: str, is_there: bool) -> None:
+        """What became of a dependency: the first answer counts, whether or not anybody asked yet."""
+        if dependency in job.answers:
+            return
+        job.answers[dependency] = is_there
+        if dependency not in job.dependencies:
+            return
+        if not is_there:
+            self.end(job, ("failed", job.id, f"{dependency} failed"))
+            return
+        job.dependencies.remove(dependency)
+        if not job.dependencies:
+            self.unpark(job)
 
     def disconnect(self, job: Job) -> None:
         if not job.request.survives_disconnect:
@@ -107,11 +128,14 @@ class Scheduler(Deciding):
             for entry in entries:
                 if entry.epoch == entry.job.epoch:
                     self.name_blocks(entry.job, entry.job.computed)
+        pauses = outcome.pauses if state.settings.park_timeout_ns else {}
         for job in delivered:
             if job.id in stops:
                 self.end(job, ("finished", job.id, "stop"))
             elif self.is_at_its_length(job):
                 self.end(job, ("finished", job.id, "length"))
+            elif job.id in pauses:
+                self.pause(job, pauses[job.id])
         return state.deltas
 
     def observe(self) -> Observation:
@@ -126,7 +150,7 @@ class Scheduler(Deciding):
             },
             requests={
                 job.id: RequestView(
-                    state="waiting" if job.state == WAITING else "running",
+                    state=STATES.get(job.state, "running"),
                     issued=job.issued,
                     computed=job.computed,
                     outputs=job.outputs,
@@ -136,7 +160,8 @@ class Scheduler(Deciding):
             },
             tables={job.id: list(job.table) for job in live if job.table},
             free=list(pool.free),
-            evictable=list(pool.evictable),
+            evictable=[*pool.evictable, *pool.leased],
+            obligations=state.leases.obligations(),
             ref_counts=dict(pool.refs),
             index=sorted(pool.key_of),
             client_counters=state.queue.counters(),
@@ -161,6 +186,10 @@ class Scheduler(Deciding):
         if self.state.gate is not None:
             for job in self.state.gate.overdue(self.state.now_ns):
                 self.end(job, ("expired", job.id))
+        for request in self.state.leases.overdue(self.state.now_ns):
+            self.end_lease(request, "expired")
+        for job in self.state.parking.overdue(self.state.now_ns):
+            self.end(job, ("expired", job.id))
 
     def answer(self, request: Request) -> Receipt:
         state, gate = self.state, self.state.gate
@@ -182,7 +211,10 @@ class Scheduler(Deciding):
         state = self.state
         state.arrivals += 1
         job = state.jobs[request.id] = Job.of(request, state.arrivals)
-        state.queue.push(job)
+        if request.dependencies and state.settings.park_timeout_ns:
+            state.parking.park(job, set(request.dependencies), state.now_ns)
+        else:
+            state.queue.push(job)
         if state.gate is not None:
             state.gate.accepts(job, state.now_ns)
 
@@ -262,6 +294,7 @@ class Scheduler(Deciding):
         state.running[job.id] = job
         if self.record:
             state.deltas.append(("resumed" if job.was_preempted else "admitted", job.id, cached_tokens))
+        self.end_lease(job.id, "resumed")
         job.was_preempted = False
         state.logged.pop(job, None)
 
@@ -294,25 +327,68 @@ class Scheduler(Deciding):
 
     def preempt(self, job: Job, requester: Job) -> None:
         """Out of the running set and back to its place; prompt and outputs stay, all else is computed again."""
-        self.give_all(job)
-        del self.state.running[job.id]
-        self.state.adapters.leave(job)
+        self.stand_up(job)
         job.state = WAITING
-        job.epoch += 1
-        job.known -= job.in_flight
-        job.issued = job.computed = job.in_flight = 0
         job.was_preempted = True
-        self.state.logged.pop(job, None)
-        self.state.queue.released(job)
         self.state.queue.push(job)
         if self.state.gate is not None:
             self.state.gate.waits(job)
         if self.record:
             self.state.deltas.append(("preempted", job.id, "recompute", requester.id))
 
+    def stand_up(self, job: Job) -> None:
+        """Out of the running set; results that are under way are not its own any more."""
+        self.give_all(job)
+        del self.state.running[job.id]
+        self.state.adapters.leave(job)
+        job.epoch += 1
+        job.known -= job.in_flight
+        job.issued = job.computed = job.in_flight = 0
+        self.state.logged.pop(job, None)
+        self.state.queue.released(job)
+
+    def pause(self, job: Job, dependency: str) -> None:
+        """It depends on something from here on; what the world has said of that already counts."""
+        if job.answers.get(dependency):
+            return
+        if dependency in job.answers:
+            self.end(job, ("failed", job.id, f"{dependency} failed"))
+            return
+        keys = self.keys_of(job, job.computed // self.state.settings.block_size)
+        self.stand_up(job)
+        self.state.parking.park(job, {dependency}, self.state.now_ns)
+        if self.record:
+            self.state.deltas.append(("parked", job.id, [dependency]))
+        self.lease(job, self.state.pool.find(keys))
+
+    def unpark(self, job: Job) -> None:
+        self.state.parking.leave(job)
+        job.state = WAITING
+        self.state.queue.push(job)
+        if self.record:
+            self.state.deltas.append(("unparked", job.id))
+
+    def lease(self, job: Job, blocks: list[int]) -> None:
+        """What is cached of it is kept a while, if anything is."""
+        until_ns = self.state.now_ns + self.state.settings.hold_ns
+        if not blocks or not self.state.settings.hold_ns:
+            return
+        self.state.leases.give(job.id, blocks, until_ns)
+        if self.record:
+            self.state.deltas.append(("leased", job.id, blocks, until_ns))
+
+    def end_lease(self, request: str, cause: str) -> None:
+        if request not in self.state.leases.blocks:
+            return
+        self.state.leases.end(request)
+        if self.record:
+            self.state.deltas.append(("lease_over", request, cause))
+
     def end(self, job: Job, event: Delta) -> None:
         state = self.state
         self.give_all(job)
+        self.end_lease(job.id, "ended")
+        state.parking.leave(job)
         if state.gate is not None:
             state.gate.ends(job, event[0], state.now_ns)
         waited = job.state == WAITING
@@ -342,15 +418,27 @@ class Scheduler(Deciding):
         size = self.state.settings.block_size
         if len(job.table) * size >= positions:
             return
-        taken = []
+        taken: list[int] = []
         while len(job.table) * size < positions:
+            if self.state.pool.has_all_leased:
+                self.took(job, taken)
+                taken = []
+                self.end_leases_for_a_block()
             block, evicted = self.state.pool.take()
             if evicted and self.record:
                 self.state.deltas.append(("unindexed", [block]))
             job.table.append(block)
             taken.append(block)
-        if self.record:
-            self.state.deltas.append(("took", job.id, taken))
+        self.took(job, taken)
+
+    def took(self, job: Job, blocks: list[int]) -> None:
+        if blocks and self.record:
+            self.state.deltas.append(("took", job.id, blocks))
+
+    def end_leases_for_a_block(self) -> None:
+        """As many as it takes; blocks that are held are not had by it."""
+        while self.state.pool.has_all_leased:
+            self.end_lease(self.state.leases.first(), "memory")
 
     def give_all(self, job: Job) -> None:
         """From the end of the table, so that the blocks of a shared prefix are evicted last."""
@@ -394,6 +482,8 @@ def claims_of(settings: Settings) -> frozenset[str]:
         claims.add("wait_log")
     if settings.cancel_on_disconnect:
         claims.add("disconnects")
+    if settings.park_timeout_ns:
+        claims.add("parking")
     return frozenset(claims | claims_of_sharing(settings) | claims_of_door(settings))
 
 

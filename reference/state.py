@@ -8,6 +8,8 @@ from ..spec.vocabulary import Delta, Settings
 from .adapters import Adapters
 from .admission import Gate, new_gate
 from .job import ENDED, Job
+from .leases import Leases
+from .parking import Parking
 from .pool import Pool
 from .prefixes import Prefixes
 from .selection import Queue, new_queue
@@ -56,6 +58,8 @@ class State:
     adapters: Adapters
     queue: Queue
     gate: Gate | None
+    parking: Parking
+    leases: Leases
     jobs: dict[str, Job] = Factory(dict)
     running: dict[str, Job] = Factory(dict)
     seen: set[str] = Factory(set)
@@ -74,7 +78,8 @@ class State:
         prefixes = Prefixes(settings, pool)
         adapters = Adapters(settings.adapter_slots)
         queue = new_queue(settings, prefixes, adapters)
-        return cls(settings, pool, prefixes, adapters, queue, new_gate(settings))
+        parking, leases = Parking(settings.park_timeout_ns), Leases(pool)
+        return cls(settings, pool, prefixes, adapters, queue, new_gate(settings), parking, leases)
 
     def live(self) -> Iterator[Job]:
         return (job for job in self.jobs.values() if job.state != ENDED)

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 from attrs import evolve, field, fields_dict, frozen
 
 from .admission import OPEN, Door, faults_of_door
-from .bounds import is_int, not_among, too_small
+from .bounds import faults_of_parking, is_int, not_among, too_small
 
 Policy = Literal[
     "fcfs",
@@ -147,6 +147,10 @@ class Settings:
     A cap of 0 is none.  Resident tokens are counted by declared length; whoever is alone may exceed them.
     `log_waits`: why a request waits is told when it changes.  `cancel_on_disconnect`: a request whose client is gone is
     cancelled.
+
+    `park_timeout_ns`: a request that depends on something (a tool, a transfer, a grammar) is parked until it is there,
+    at most so long; 0: nobody looks at dependencies.  `hold_ns`: so long the prefix cache keeps for a request that is
+    parked in the middle what it computed; 0: it is dropped, and computed again.
     """
 
     blocks: int = 64
@@ -188,6 +192,8 @@ class Settings:
     door: Door = OPEN
     log_waits: bool = False
     cancel_on_disconnect: bool = False
+    park_timeout_ns: int = 0
+    hold_ns: int = 0
 
     def __attrs_post_init__(self) -> None:
         if self.policy == "lanes" and self.lanes == ():
@@ -235,6 +241,8 @@ _LEAST = {
     "client_committed_cost": 0,
     "resident_tokens": 0,
     "prefilling_requests": 0,
+    "park_timeout_ns": 0,
+    "hold_ns": 0,
 }
 _ALLOWED = {
     "policy": get_args(Policy),
@@ -360,6 +368,8 @@ def _contradictions(s: Settings) -> Iterator[str]:
         )
     if _are_right(s, "client_seats", "seats") and s.client_seats > s.seats:
         yield f"client_seats is {s.client_seats}, but there are {s.seats} seats in all"
+    if _are_right(s, "park_timeout_ns", "hold_ns"):
+        yield from faults_of_parking(s)
 
 
 def _of_model_reserve(s: Settings) -> Iterator[str]:

@@ -56,6 +56,10 @@ DELTAS: Mapping[str, tuple[str, ...]] = {
     "indexed": ("request", "blocks"),
     "delivered": ("requests", "tokens"),
     "waits": ("request", "limit"),
+    "parked": ("request", "dependencies"),
+    "unparked": ("request",),
+    "leased": ("request", "blocks", "until_ns"),
+    "lease_over": ("request", "cause"),
 }
 """Delta name -> its fields, in the order in which they stand in the tuple after the name.
 
@@ -63,8 +67,16 @@ DELTAS: Mapping[str, tuple[str, ...]] = {
 the request that the memory is for, or None; `shared` a request joins the holders of blocks that the index names;
 `took` fresh blocks, appended to its table; `admitted` and `resumed` follow the blocks that they needed; `indexed` the
 index now names full blocks of the request by their token prefix; `delivered` columns: output tokens in the order in
-which clients get them; `waits` why a request waits, one of `WAIT_LIMITS`, when that changes.
+which clients get them; `waits` why a request waits, one of `WAIT_LIMITS`, when that changes; `parked` a running request
+leaves its seat until its dependencies are there; `unparked` they are, and it waits; `leased` the index keeps these
+blocks for a request that is parked; `lease_over` not any more, for one of `LEASE_ENDS`.
 """
+
+LEASE_ENDS = ("resumed", "ended", "expired", "memory")
+"""Why a lease ends: its request runs again, or has ended; its time is over; no other block was left to take."""
+
+RESOLVED, DEPENDENCY_FAILED = "resolved", "failed"
+"""Types of the events by which the world says what became of a `dependency` of a `request`."""
 
 WAIT_LIMITS = (
     "victims",
@@ -222,6 +234,7 @@ CLAIMS: Mapping[str, str] = {
     "inter_token": "no step takes longer than inter_token_ns by the declared time model",
     "disconnects": "whose client is gone is cancelled at once, unless it declared to survive",
     "wait_log": "why a request waits is logged when it changes (a delta waits)",
+    "parking": "who depends on something has no seat until it is there, and ends if it fails or does not come in time",
     "one_generation": "an idempotency key names one generation while it lives, and retain_ns after it finished",
 }
 
@@ -250,7 +263,8 @@ class Request:
     """One generation.  `priority`: smaller is served first.  `prompt_ids`: token ids, at least one.  `lane`: the lane
     that it asks for, if there is one of that name.  `predicted_output_tokens`: what somebody expects, right or wrong.
     `adapter`: weights that have to be loaded while it runs.  `survives_disconnect`: its result is wanted though its
-    client is gone."""
+    client is gone.  `dependencies`: names of what must be there before it runs at all (a transfer of KV, a grammar);
+    they count where requests are parked."""
 
     id: str
     prompt_ids: tuple[int, ...] = field(converter=_integers)
@@ -311,12 +325,21 @@ class Plan:
 
 @frozen(kw_only=True)
 class Outcome:
-    """What the engine computed in one step: one row per entry that sampled.  `stop`: the model ended there."""
+    """What the engine computed in one step: one row per entry that sampled.  `stop`: the model ended there.  `pause`:
+    what the request depends on from this token on (a tool that it called), or "" where it goes on; all columns are
+    equally long, but where nobody pauses this one may be empty."""
 
     step: int
     request: Sequence[str] = ()
     token: Sequence[int] = ()
     stop: Sequence[bool] = ()
+    pause: Sequence[str] = ()
+
+    @property
+    def pauses(self) -> dict[str, str]:
+        """Who pauses -> what it depends on."""
+        rows = zip(self.request, self.pause, strict=True) if self.pause else ()
+        return {request: dependency for request, dependency in rows if dependency}
 
 
 @frozen(kw_only=True)

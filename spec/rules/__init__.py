@@ -1,7 +1,7 @@
 """All rules, by family: importing this package fills the registry."""
 
 from . import admit, batches, composition, departures, door, fairness, lanes, life, liveness  # isort: skip
-from . import log, memory, preemption, shares, snapshots, steps, turns  # isort: skip
+from . import log, memory, parking, preemption, shares, snapshots, steps, turns, waking  # isort: skip
 from . import implications  # isort: skip  (speaks of all of them)
 
 __all__ = [
@@ -17,9 +17,11 @@ __all__ = [
     "liveness",
     "log",
     "memory",
+    "parking",
     "preemption",
     "shares",
     "snapshots",
     "steps",
     "turns",
+    "waking",
 ]

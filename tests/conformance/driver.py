@@ -14,10 +14,21 @@ from schedspec.spec.monitor import Monitor
 from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.rules.departures import DISCONNECTED
 from schedspec.spec.verdicts import Violation
-from schedspec.spec.vocabulary import Header, Message, Outcome, Plan, Request, Settings, Subject, SubjectFactory
+from schedspec.spec.vocabulary import (
+    DEPENDENCY_FAILED,
+    RESOLVED,
+    Header,
+    Message,
+    Outcome,
+    Plan,
+    Request,
+    Settings,
+    Subject,
+    SubjectFactory,
+)
 
 from .engine import Engine
-from .script import COMPLETE, STEP, Op, Script
+from .script import COMPLETE, STEP, Op, Script, answer
 from .subjects.guard import guarded
 
 SMALL_POOL_BLOCKS = 256
@@ -119,6 +130,7 @@ class Driver:
         """Steps and results until every request has ended; LIVE-1 and LIVE-2 say when that takes too long, and after
         LIVE-2 it is given up even where nobody asked about it."""
         while not (self.over or self.stuck) and (self.monitor.live or self._plans):
+            self._answer_all()
             self.do(STEP)
             self.do(COMPLETE)
         if not self.over:
@@ -126,6 +138,12 @@ class Driver:
                 self._look()
         if not self.over:
             self._judge(Message("end", self.now_ns))
+
+    def _answer_all(self) -> None:
+        """Whatever somebody is parked for is there."""
+        for parked in list(self.monitor.parking.parked.values()):
+            for dependency in sorted(parked.dependencies):
+                self.do(answer(parked.track.id, dependency))
 
     @contextmanager
     def _noting_faults(self) -> Iterator[None]:
@@ -170,7 +188,7 @@ class Driver:
             self.now_ns += op.ns
         elif op.kind == "submit":
             assert op.request is not None
-            yield self._submit(op.request, op.stop_after)
+            yield self._submit(op.request, op.stop_after, op.pauses)
         elif op.kind == "retry":
             assert self.refused is not None
             self.now_ns = max(now, self.retry_ns)
@@ -179,6 +197,10 @@ class Driver:
             yield Message("cancel", now, op.id, subject.cancel(op.id, now))
         elif op.kind == "leave":
             event = {"type": DISCONNECTED, "request": op.id}
+            yield Message("notify", now, event, subject.notify(event, now))
+        elif op.kind == "answer":
+            kind = RESOLVED if op.is_there else DEPENDENCY_FAILED
+            event = {"type": kind, "request": op.id, "dependency": op.dependency}
             yield Message("notify", now, event, subject.notify(event, now))
         elif op.kind == "step":
             plan = self.last_plan = subject.step(now)
@@ -191,8 +213,8 @@ class Driver:
             outcome = self._next_outcome() if op.kind == "complete" else self._outcomes[-op.back]
             yield Message("complete", now, outcome, subject.complete(outcome, now))
 
-    def _submit(self, request: Request, stop_after: int | None) -> Message:
-        self.engine.expect(request.id, request.prompt_tokens, stop_after)
+    def _submit(self, request: Request, stop_after: int | None, pauses: tuple[int, ...] = ()) -> Message:
+        self.engine.expect(request.id, request.prompt_tokens, stop_after, pauses)
         receipt = self.subject.submit(request, self.now_ns)
         if receipt.verdict == "refused" and receipt.retry_after_ns is not None:
             self.refused, self.retry_ns = request, self.now_ns + receipt.retry_after_ns

@@ -18,6 +18,7 @@ from schedspec.spec.vocabulary import Policy, Settings, Unsupported
 from .driver import Driver
 from .features import at_the_door, of_feature, with_door, with_features
 from .negotiate import negotiated
+from .parked import of_parking, with_parking
 from .script import COMPLETE, STEP, Contradiction, Op, cancel, submit, with_deadline
 
 FAMILIES = ((1, 2, 3, 4, 5, 6, 7, 8, 9, 10), (1, 2, 3, 4, 9, 9, 9, 9, 9, 9), (5, 5, 5, 5, 5, 5, 5, 5, 5, 5))
@@ -63,7 +64,8 @@ def small_settings(draw: st.DrawFn, policies: Sequence[Policy] = ()) -> Settings
         max_model_tokens=draw(st.sampled_from((2_097_152, 2_097_152, 12))),
     )
     drawn = draw(SEEDS)
-    return with_door(Random(f"door {drawn}"), with_features(Random(drawn), settings, policies))
+    settings = with_door(Random(f"door {drawn}"), with_features(Random(drawn), settings, policies))
+    return with_parking(Random(f"parking {drawn}"), settings)
 
 
 @st.composite
@@ -109,7 +111,8 @@ def machine_for(
 
         def do_at_the_door(self, op: Op) -> None:
             for one in at_the_door(self.dice, op, self.driver.settings):
-                self.driver.do(one)
+                for other in of_parking(self.dice, one, self.driver.settings):
+                    self.driver.do(other)
 
         @rule(drawn=submissions())
         def submits(self, drawn: tuple[int | tuple[int, ...], int, int | None, int, str]) -> None:

@@ -6,6 +6,7 @@ from attrs import evolve, frozen
 
 from schedspec.spec.vocabulary import Door, Lane, Settings
 
+from .parked_scenarios import PARKED
 from .script import COMPLETE, RETRY, STEP, Op, Script, cancel, leave, rounds, submit
 
 
@@ -642,4 +643,5 @@ _BUILDERS = (
     whoever_is_next_waits_for_one_limit_after_the_other,
     a_stream_has_an_objective,
     clients_leave_at_every_moment,
+    *PARKED,
 )

@@ -21,7 +21,7 @@ HONOURED = {"optimized": promises.HONOURED, "kernels": on_device.HONOURED}
 OTHER_WORDS = {"victim": "lowest_priority", "at_blocked_head": "skip", "reserve": "known", "charge_prompt": "chunk"}
 OF_CLIENTS = ("aging_picks", "aging_credit", "client_seats", "client_resident_tokens", "client_committed_cost")
 UNDER = dict.fromkeys((*OF_CLIENTS, "charge_prediction"), "vtc") | {"preempt_lower_class": "priority"}
-TOGETHER = {"aging_credit": "aging_picks", "aging_picks": "aging_credit"}
+TOGETHER = {"aging_credit": "aging_picks", "aging_picks": "aging_credit", "hold_ns": "park_timeout_ns"}
 """A setting that says nothing without another."""
 
 
@@ -52,6 +52,8 @@ def changed(name: str) -> Settings:
     more: dict[str, Any] = {name: other, "policy": UNDER.get(name, "fcfs")}
     if name in TOGETHER:
         more[TOGETHER[name]] = 1
+    if name == "hold_ns":
+        more["prefix_caching"] = True
     return Settings(**more)
 
 
@@ -66,7 +68,7 @@ def test_each_setting_is_honoured_or_refused_by_its_name(subject: str, name: str
         return
     with pytest.raises(Unsupported) as refusal:
         REFUSE[subject](settings)
-    assert refusal.value.setting in (name, TOGETHER.get(name))
+    assert refusal.value.setting in (name, TOGETHER.get(name), "prefix_caching" if name == "hold_ns" else name)
     assert str(refusal.value).startswith(f"setting {refusal.value.setting}=")
 
 

@@ -34,6 +34,7 @@ from schedspec.spec.vocabulary import (
     CONSTANTS,
     DELTAS,
     FINISH_REASONS,
+    LEASE_ENDS,
     LEVELS,
     PREEMPTIONS,
     REFUSAL_REASONS,
@@ -87,6 +88,9 @@ def _delta(name: str) -> st.SearchStrategy[Delta]:
         "how": st.sampled_from(PREEMPTIONS),
         "reason": st.sampled_from(FINISH_REASONS) if name == "finished" else ids,
         "limit": st.sampled_from(WAIT_LIMITS),
+        "dependencies": id_columns,
+        "until_ns": naturals,
+        "cause": st.sampled_from(LEASE_ENDS),
     }
     return st.tuples(st.just(name), *(fields[field] for field in DELTAS[name]))
 
@@ -142,7 +146,8 @@ def outcomes(draw: st.DrawFn) -> Outcome:
     request = draw(id_columns)
     token = tuple(draw(naturals) for _ in request)
     stop = tuple(draw(st.booleans()) for _ in request)
-    return Outcome(step=draw(naturals), request=request, token=token, stop=stop)
+    pause = tuple(draw(ids) for _ in request) if draw(st.booleans()) else ()
+    return Outcome(step=draw(naturals), request=request, token=token, stop=stop, pause=pause)
 
 
 views = st.builds(RequestView, **dict.fromkeys(["issued", "computed", "outputs", "in_flight"], st.integers()))
