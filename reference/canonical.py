@@ -67,6 +67,7 @@ def canonical(state: State, names: Names) -> Hashable:
         _in_flight(state, names),
         _pool(state, names),
         _parking(state, jobs, names),
+        min(state.since_round + 1, state.settings.admission_period_steps),
         tuple(sorted((adapter, names.ids(users)) for adapter, users in state.adapters.users.items())),
         _queue(state.queue, jobs, names),
     )

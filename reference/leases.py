@@ -33,7 +33,8 @@ class Leases:
         return next(iter(self.until_ns))
 
     def overdue(self, now_ns: int) -> list[str]:
-        return [request for request, until_ns in self.until_ns.items() if until_ns < now_ns]
+        first = next(iter(self.until_ns.values()), now_ns)
+        return [request for request, until_ns in self.until_ns.items() if until_ns < now_ns] if first < now_ns else []
 
     def obligations(self) -> list[tuple[int, str, str]]:
         """Block, owner, reason."""

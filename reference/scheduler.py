@@ -7,7 +7,7 @@ who run, CHARGE positions and write the plan down.
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from attrs import asdict, evolve
+from attrs import evolve
 
 from ..spec.vocabulary import (
     Capabilities,
@@ -19,14 +19,14 @@ from ..spec.vocabulary import (
     Request,
     RequestView,
     Settings,
-    blocks_alone,
 )
 from .admission import claims_of_door
 from .canonical import Names, canonical, plainly
 from .classes import has_classes
 from .decide import Deciding
+from .door import AtTheDoor
 from .job import ENDED, PARKED, RUNNING, WAITING, Job
-from .parking import answer_in
+from .parking import Parks
 from .selection.promises import claims_of_sharing, constants_of_sharing
 from .state import Decision, Entry, State
 
@@ -39,7 +39,7 @@ STATES: Mapping[str, Literal["waiting", "parked"]] = {WAITING: "waiting", PARKED
 """What a snapshot calls those who do not run."""
 
 
-class Scheduler(Deciding):
+class Scheduler(Parks, AtTheDoor, Deciding):
     """A subject (`schedspec.spec.vocabulary.Subject`).  `record=False` leaves deltas out, for measurements."""
 
     def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
@@ -56,49 +56,27 @@ class Scheduler(Deciding):
             ordered=True,
             claims=claims_of(self.state.settings),
             constants=constants_of(self.state.settings),
+            admission_period_steps=self.state.settings.admission_period_steps,
         )
 
     def submit(self, request: Request, now_ns: int) -> Receipt:
         """The door: a duplicate, a refusal with the limit that is broken, or a place in the queue."""
         self.begin_call(now_ns)
         receipt = self.answer(request)
-        return evolve(receipt, deltas=self.state.deltas) if self.state.deltas else receipt
+        return evolve(receipt, deltas=[*self.state.deltas, *receipt.deltas]) if self.state.deltas else receipt
 
     def cancel(self, request_id: str, now_ns: int) -> Sequence[Delta]:
         self.begin_call(now_ns)
-        job = self.state.jobs.get(request_id)
-        if job is not None:
-            self.end(job, ("cancelled", job.id))
+        self.end_anywhere(request_id, ("cancelled", request_id))
         return self.state.deltas
 
     def notify(self, event: Mapping[str, Any], now_ns: int) -> Sequence[Delta]:
         """News of the world; those that nobody knows change nothing."""
         self.begin_call(now_ns)
-        request, answer = event.get("request"), answer_in(event)
-        job = self.state.jobs.get(request) if isinstance(request, str) else None
-        if job is not None and event.get("type") == "disconnected" and self.state.settings.cancel_on_disconnect:
-            self.disconnect(job)
-        if job is not None and answer is not None and self.state.settings.park_timeout_ns:
-            self.hear(job, *answer)
+        if event.get("type") == "disconnected" and self.state.settings.cancel_on_disconnect:
+            self.disconnect(event.get("request", ""))
+        self.hear_of(event)
         return self.state.deltas
-
-    def hear(self, job: Job, dependency: str, is_there: bool) -> None:
-        """What became of a dependency: the first answer counts, whether or not anybody asked yet."""
-        if dependency in job.answers:
-            return
-        job.answers[dependency] = is_there
-        if dependency not in job.dependencies:
-            return
-        if not is_there:
-            self.end(job, ("failed", job.id, f"{dependency} failed"))
-            return
-        job.dependencies.remove(dependency)
-        if not job.dependencies:
-            self.unpark(job)
-
-    def disconnect(self, job: Job) -> None:
-        if not job.request.survives_disconnect:
-            self.end(job, ("cancelled", job.id))
 
     def step(self, now_ns: int) -> Plan:
         self.begin_call(now_ns)
@@ -173,64 +151,6 @@ class Scheduler(Deciding):
         names = Names(requests, clients)
         beside = {name: value for name, value in vars(self).items() if name not in ("state", "record")}
         return canonical(self.state, names), plainly(beside, names)
-
-    # --- the door ----------------------------------------------------------------------------------------
-
-    def begin_call(self, now_ns: int) -> None:
-        """Every call first sees who has waited too long."""
-        self.state.now_ns = now_ns
-        self.state.deltas = []
-        self.expire()
-
-    def expire(self) -> None:
-        if self.state.gate is not None:
-            for job in self.state.gate.overdue(self.state.now_ns):
-                self.end(job, ("expired", job.id))
-        for request in self.state.leases.overdue(self.state.now_ns):
-            self.end_lease(request, "expired")
-        for job in self.state.parking.overdue(self.state.now_ns):
-            self.end(job, ("expired", job.id))
-
-    def answer(self, request: Request) -> Receipt:
-        state, gate = self.state, self.state.gate
-        if request.id in state.seen:
-            return Receipt(verdict="duplicate", of=request.id)
-        if gate is not None and (other := gate.generation_of(request, state.now_ns)) is not None:
-            return Receipt(verdict="duplicate", of=other)
-        state.seen.add(request.id)
-        refusal = self.refusal(request)
-        if refusal is not None:
-            reason, limit, value = refusal
-            return Receipt(verdict="refused", reason=reason, limit=limit, value=value)
-        if gate is not None and (full := gate.refusal(request, iter(state.running.values()), state.now_ns)) is not None:
-            return Receipt(verdict="refused", **asdict(full))
-        self.accept(request)
-        return Receipt(verdict="accepted")
-
-    def accept(self, request: Request) -> None:
-        state = self.state
-        state.arrivals += 1
-        job = state.jobs[request.id] = Job.of(request, state.arrivals)
-        if request.dependencies and state.settings.park_timeout_ns:
-            state.parking.park(job, set(request.dependencies), state.now_ns)
-        else:
-            state.queue.push(job)
-        if state.gate is not None:
-            state.gate.accepts(job, state.now_ns)
-
-    def refusal(self, request: Request) -> tuple[str, int, int] | None:
-        """The first limit that the request breaks: reason, limit, value."""
-        s = self.state.settings
-        prompt, output = request.prompt_tokens, request.max_output_tokens
-        limits = [
-            ("prompt_tokens", s.max_prompt_tokens, prompt),
-            ("output_tokens", s.max_output_tokens, output),
-            ("model_tokens", s.max_model_tokens, prompt + output),
-            ("kv_blocks", s.blocks, blocks_alone(prompt, output, s.block_size)),
-        ]
-        if not s.chunked_prefill:  # recompute after a preemption takes prompt and outputs in one step
-            limits.append(("token_budget", s.token_budget, prompt + output - 1))
-        return next(((reason, limit, value) for reason, limit, value in limits if value > limit), None)
 
     # --- the phases after DECIDE ---------------------------------------------------------------------------------
 
@@ -347,43 +267,6 @@ class Scheduler(Deciding):
         self.state.logged.pop(job, None)
         self.state.queue.released(job)
 
-    def pause(self, job: Job, dependency: str) -> None:
-        """It depends on something from here on; what the world has said of that already counts."""
-        if job.answers.get(dependency):
-            return
-        if dependency in job.answers:
-            self.end(job, ("failed", job.id, f"{dependency} failed"))
-            return
-        keys = self.keys_of(job, job.computed // self.state.settings.block_size)
-        self.stand_up(job)
-        self.state.parking.park(job, {dependency}, self.state.now_ns)
-        if self.record:
-            self.state.deltas.append(("parked", job.id, [dependency]))
-        self.lease(job, self.state.pool.find(keys))
-
-    def unpark(self, job: Job) -> None:
-        self.state.parking.leave(job)
-        job.state = WAITING
-        self.state.queue.push(job)
-        if self.record:
-            self.state.deltas.append(("unparked", job.id))
-
-    def lease(self, job: Job, blocks: list[int]) -> None:
-        """What is cached of it is kept a while, if anything is."""
-        until_ns = self.state.now_ns + self.state.settings.hold_ns
-        if not blocks or not self.state.settings.hold_ns:
-            return
-        self.state.leases.give(job.id, blocks, until_ns)
-        if self.record:
-            self.state.deltas.append(("leased", job.id, blocks, until_ns))
-
-    def end_lease(self, request: str, cause: str) -> None:
-        if request not in self.state.leases.blocks:
-            return
-        self.state.leases.end(request)
-        if self.record:
-            self.state.deltas.append(("lease_over", request, cause))
-
     def end(self, job: Job, event: Delta) -> None:
         state = self.state
         self.give_all(job)
@@ -435,11 +318,6 @@ class Scheduler(Deciding):
         if blocks and self.record:
             self.state.deltas.append(("took", job.id, blocks))
 
-    def end_leases_for_a_block(self) -> None:
-        """As many as it takes; blocks that are held are not had by it."""
-        while self.state.pool.has_all_leased:
-            self.end_lease(self.state.leases.first(), "memory")
-
     def give_all(self, job: Job) -> None:
         """From the end of the table, so that the blocks of a shared prefix are evicted last."""
         blocks = job.table[::-1]
@@ -468,8 +346,8 @@ class Scheduler(Deciding):
 
 def claims_of(settings: Settings) -> frozenset[str]:
     """What the settings make the scheduler promise."""
-    claims = {"hard_budget", "hybrid", settings.policy, settings.at_blocked_head, "watermark"}
-    claims |= _of_victims(settings) | _of_order(settings) | _of_composition(settings)
+    claims = {"hard_budget", settings.policy, settings.at_blocked_head, "watermark"}
+    claims |= _of_victims(settings) | _of_order(settings) | _of_composition(settings) | _of_iterations(settings)
     if settings.reserve != "on_demand":
         claims.add("full_reserve" if settings.reserve == "known" else f"{settings.reserve}_reserve")
     if settings.prefix_caching:
@@ -478,13 +356,17 @@ def claims_of(settings: Settings) -> frozenset[str]:
         claims.add("adapters")
     if settings.overlap_depth > 1:
         claims.add("overlap")
-    if settings.log_waits:
+    if settings.log_waits and settings.batch_mix == "hybrid" and admits_in_each_step(settings):
         claims.add("wait_log")
     if settings.cancel_on_disconnect:
         claims.add("disconnects")
     if settings.park_timeout_ns:
         claims.add("parking")
     return frozenset(claims | claims_of_sharing(settings) | claims_of_door(settings))
+
+
+def admits_in_each_step(settings: Settings) -> bool:
+    return settings.batching == "iteration" and settings.admission_period_steps == 1
 
 
 def _of_victims(settings: Settings) -> set[str]:
@@ -513,11 +395,27 @@ def _of_order(settings: Settings) -> set[str]:
 
 
 def _of_composition(settings: Settings) -> set[str]:
-    """No decode is left out if the budget has a chunk for every seat, or a token where prompts run in one piece."""
+    """No decode is left out if the budget has a chunk for every seat, or a token where prompts run in one piece or
+    decodes come first."""
     limited = settings.chunked_prefill and settings.chunk_tokens > 0
     chunk = 1 if not settings.chunked_prefill else settings.chunk_tokens or settings.token_budget
+    chunk = 1 if settings.phase_first == "decode" else chunk
     claims = {"prompt_share"} if limited else set()
-    return claims | {"stall_free", "mixes_prefill"} if settings.seats * chunk <= settings.token_budget else claims
+    is_free = settings.batch_mix == "hybrid" and settings.seats * chunk <= settings.token_budget
+    return claims | {"stall_free", "mixes_prefill"} if is_free else claims
+
+
+def _of_iterations(settings: Settings) -> set[str]:
+    """Of the phases of a step, and of who is in which.  Nobody is preempted whose whole life is reserved; then, if all
+    are in one queue and the budget goes to the first, who came earlier runs as often."""
+    claims = {settings.batch_mix, "full_chunks"} if settings.chunked_prefill else {settings.batch_mix}
+    claims |= {"iteration_level"} if admits_in_each_step(settings) and settings.batch_mix == "hybrid" else set()
+    claims |= {"disjoint_steps"} if settings.disjoint_steps else set()
+    if settings.reserve not in ("declared", "model") or settings.preempt_lower_class:
+        return claims
+    is_plain = settings.batch_mix == "hybrid" and settings.phase_first == "admission" and not settings.adapter_slots
+    in_order = settings.policy == "fcfs" and settings.at_blocked_head == "break" and not settings.park_timeout_ns
+    return claims | {"no_preemption"} | ({"iteration_fcfs"} if is_plain and in_order else set())
 
 
 def constants_of(settings: Settings) -> dict[str, int]:

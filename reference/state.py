@@ -1,15 +1,17 @@
 """State of the reference scheduler, in small classes grouped by scope: a step, all of it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from attrs import Factory, define
 
 from ..spec.vocabulary import Delta, Settings
 from .adapters import Adapters
 from .admission import Gate, new_gate
+from .alternatives import Held
 from .job import ENDED, Job
 from .leases import Leases
-from .parking import Parking
+from .parked import Parking
+from .phases import BOTH, Phases
 from .pool import Pool
 from .prefixes import Prefixes
 from .selection import Queue, new_queue
@@ -69,6 +71,8 @@ class State:
     arrivals: int = 0
     admissions: int = 0
     now_ns: int = 0
+    phases: Phases = BOTH
+    since_round: int = 0
     waits: dict[Job, str] = Factory(dict)
     logged: dict[Job, str] = Factory(dict)
 
@@ -80,6 +84,11 @@ class State:
         queue = new_queue(settings, prefixes, adapters)
         parking, leases = Parking(settings.park_timeout_ns), Leases(pool)
         return cls(settings, pool, prefixes, adapters, queue, new_gate(settings), parking, leases)
+
+    @property
+    def held(self) -> Mapping[str, Held]:
+        """Whom the door holds."""
+        return {} if self.gate is None else self.gate.alternatives.held
 
     def live(self) -> Iterator[Job]:
         return (job for job in self.jobs.values() if job.state != ENDED)

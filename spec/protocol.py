@@ -20,6 +20,7 @@ from . import vocabulary
 from .vocabulary import (
     CLAIMS,
     CONSTANTS,
+    CONVERSIONS,
     DELTAS,
     FINISH_REASONS,
     LEASE_ENDS,
@@ -368,6 +369,8 @@ _DELTA_FIELDS: Mapping[str, Check] = {
     "dependencies": _texts,
     "until_ns": _natural,
     "cause": _one_of(*LEASE_ENDS),
+    "decided_after_ns": _natural,
+    "into": _one_of(*CONVERSIONS),
 }
 _FINISH_REASON = _one_of(*FINISH_REASONS)
 
@@ -479,19 +482,21 @@ def read_capabilities(answer: Any, method: str = "capabilities") -> Capabilities
 
 
 _RECEIPT: Mapping[str, Check] = {
-    "verdict": _one_of("accepted", "refused", "duplicate", "converted"),
+    "verdict": _one_of("accepted", "refused", "duplicate", "converted", "deferred"),
     "reason": _optional(_one_of(*REFUSAL_REASONS)),
     "limit": _optional(_any_integer),
     "value": _optional(_any_integer),
     "retry_after_ns": _optional(_natural),
     "of": _optional(_text),
     "how": _optional(_text),
+    "decided_after_ns": _optional(_natural),
     "deltas": _deltas,
 }
 _VERDICT_NEEDS = {
     "refused": ("reason", "a refusal says why", "one of " + ", ".join(REFUSAL_REASONS)),
     "duplicate": ("of", "a duplicate says of which request", "its id"),
-    "converted": ("how", "a conversion says into what", "a short text"),
+    "converted": ("how", "a conversion says into what", "one of " + ", ".join(CONVERSIONS)),
+    "deferred": ("decided_after_ns", "a deferral says how long it takes at most", "nanoseconds from now"),
 }
 
 
@@ -617,6 +622,7 @@ _REQUEST: Mapping[str, Check] = {
     "predicted_output_tokens": _optional(_any_integer),
     "adapter": _optional(_text),
     "survives_disconnect": _flag,
+    "was_converted": _flag,
 }
 
 

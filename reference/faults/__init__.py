@@ -5,14 +5,19 @@ show that a rule can fail, that the search finds it, and what else breaks with i
 """
 
 from ...spec.vocabulary import SubjectFactory
-from . import admission, fairness, lanes, life, liveness, memory, others, parking, preemption, progress, steps
-from .base import FAULTS
+
+from . import admission, alternatives, fairness, iterations, lanes, life, liveness, memory, others  # isort: skip
+from . import parking, preemption, progress, steps  # isort: skip
+from .base import FAULTS, OTHERS
 from .fairness import CallsArrivalFair, SharesOtherwise
 from .memory import LeaksAtCancel
 from .parking import KINDS
 from .preemption import PreemptsTheOldest
 
-FAMILIES = (admission, fairness, lanes, life, liveness, memory, others, parking, preemption, progress, steps)
+FAMILIES = (
+    *(admission, alternatives, fairness, iterations, lanes, life, liveness, memory, others),
+    *(parking, preemption, progress, steps),
+)
 """Importing them fills FAULTS."""
 
 
@@ -24,6 +29,7 @@ def factory(rule: str) -> SubjectFactory:
 __all__ = [
     "FAULTS",
     "KINDS",
+    "OTHERS",
     "CallsArrivalFair",
     "LeaksAtCancel",
     "PreemptsTheOldest",

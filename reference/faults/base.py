@@ -13,6 +13,18 @@ FAULTS: dict[str, type[Scheduler]] = {}
 """Rule -> the scheduler that breaks it."""
 
 
+OTHERS: dict[str, list[type[Scheduler]]] = {}
+"""Rule -> more schedulers that break it, each in another way."""
+
+
+def another(rule: str) -> Callable[[type[Scheduler]], type[Scheduler]]:
+    def register(cls: type[Scheduler]) -> type[Scheduler]:
+        OTHERS.setdefault(rule, []).append(cls)
+        return cls
+
+    return register
+
+
 def fault(rule: str) -> Callable[[type[Scheduler]], type[Scheduler]]:
     def register(cls: type[Scheduler]) -> type[Scheduler]:
         FAULTS[rule] = cls

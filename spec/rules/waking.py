@@ -27,7 +27,8 @@ class SomebodyCanFinish(TraceRule):
             m.count("LIVE-6")
             return
         is_broken = m.is_broken and view.plan.request  # where nobody runs that breaks LIVE-1, and this may be why
-        if is_broken or view.budget_left < 1 or len(view.plan.request) >= len(m.world.running):
+        mixes = m.claims("hybrid") or not view.plan.request  # else somebody may be left out for the other phase
+        if is_broken or not mixes or view.budget_left < 1 or len(view.plan.request) >= len(m.world.running):
             return
         served = set(view.plan.request)
         stuck = [request for request in m.world.running if request not in served and self._lacks_blocks(m, request)]
@@ -42,10 +43,11 @@ class SomebodyCanFinish(TraceRule):
 
     @staticmethod
     def _lacks_blocks(m: "Monitor", request: str) -> bool:
-        """It has something to compute, and no position for it."""
+        """It has something to compute, nothing of it is under way, and there is no position for it."""
         r = record(m, request)
         is_whole = not m.settings.chunked_prefill and r.issued < r.goal
-        return bool(r.issued < r.known and r.room < (r.known if is_whole else r.issued + 1))
+        goes_on = r.computed == r.issued < r.known
+        return bool(goes_on and r.room < (r.known if is_whole else r.issued + 1))
 
     @staticmethod
     def _missing(m: "Monitor", request: str) -> int:

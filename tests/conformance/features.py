@@ -46,6 +46,7 @@ def with_features(dice: Random, settings: Settings, policies: Sequence[Policy] =
         drawn |= _of_clients(dice, settings)
     if settings.policy == "lanes":
         drawn["lanes"] = _lanes(dice)
+    drawn |= _of_iterations(dice, settings)
     return evolve(settings, **drawn)
 
 
@@ -76,6 +77,13 @@ def _of_turns(dice: Random, settings: Settings) -> dict[str, Any]:
     if settings.policy in OF_CLASSES:
         drawn |= _sometimes(dice, 30, "preempt_lower_class", True)
     return drawn
+
+
+def _of_iterations(dice: Random, settings: Settings) -> dict[str, Any]:
+    """Last of all, so that what was drawn before stays what it was."""
+    drawn = _sometimes(dice, 12, "batch_mix", "exclusive") | _sometimes(dice, 15, "phase_first", "decode", "prefill")
+    drawn |= _sometimes(dice, 6, "batching", "request") | _sometimes(dice, 6, "admission_period_steps", 2, 3)
+    return drawn | (_sometimes(dice, 25, "disjoint_steps", True) if settings.overlap_depth > 1 else {})
 
 
 def _of_charges(dice: Random) -> dict[str, Any]:
@@ -135,6 +143,21 @@ def with_door(dice: Random, settings: Settings, *, always: bool = False) -> Sett
     return evolve(settings, lanes=lanes, door=Door(**drawn))
 
 
+def with_alternatives(dice: Random, settings: Settings) -> Settings:
+    """Every second door with limits has something else than a refusal."""
+    door = settings.door
+    if not any(getattr(door, name) for name in PASSING) or dice.random() < 0.5:
+        return settings
+    drawn = _sometimes(dice, 25, "pool_tokens", 6, 12, 1_000) | _sometimes(dice, 25, "model_tokens", 6, 12, 1_000)
+    drawn |= _sometimes(dice, 60, "asynchronous_requests", 1, 2)
+    if dice.random() < 0.6:
+        drawn |= {"defer_ns": dice.choice((5, 40, 200)), "deferred_requests": dice.choice((1, 2, 4))}
+    return evolve(settings, door=evolve(door, **drawn))
+
+
+PASSING = ("queue_requests", "queue_tokens", "client_requests", "client_tokens", "committed_tokens", "rate_window_ns")
+"""Limits that break and hold again."""
+
 STEP_NS = 10
 
 
@@ -145,13 +168,15 @@ def _predictable(settings: Settings) -> Settings:
 
 
 def at_the_door(dice: Random, op: Op, settings: Settings) -> Sequence[Op]:
-    """Who would be cancelled may leave instead; a submission may have a key, or declare to survive that; after a result
-    somebody who was refused may come again, or time may pass."""
+    """Who would be cancelled may leave instead; a submission may have a key, declare to survive that, or come from a
+    door that converted it; after a result somebody who was refused may come again, or time may pass."""
     door = settings.door
     if settings.cancel_on_disconnect and op.kind == "cancel":
         return (leave(op.id),)
     if op.request is not None and settings.cancel_on_disconnect and dice.random() < 0.3:
         op = evolve(op, request=evolve(op.request, survives_disconnect=True))
+    if op.request is not None and door.has_alternatives and dice.random() < 0.15:
+        op = evolve(op, request=evolve(op.request, was_converted=True))
     if op.request is not None and door.retain_ns and dice.random() < 0.6:
         return (evolve(op, request=evolve(op.request, idempotency_key=dice.choice(("k", "m")))),)
     if op.kind == "complete" and door != OPEN and dice.random() < 0.4:

@@ -113,8 +113,11 @@ class Teller:
         return f"{request.id} ({prompt}, up to {request.max_output_tokens:,} out{others})"
 
     def receipt(self, receipt: Receipt) -> str:
+        limit = "" if receipt.limit is None else f", {receipt.value} against {receipt.limit}"
+        if receipt.verdict in ("deferred", "converted"):
+            until = f"for {receipt.decided_after_ns:,} ns" if receipt.decided_after_ns is not None else f"{receipt.how}"
+            return f"{receipt.verdict} ({until}): {receipt.reason}{limit}" + self._beside(receipt)
         if receipt.verdict == "refused":
-            limit = "" if receipt.limit is None else f", {receipt.value} against {receipt.limit}"
             again = "" if receipt.retry_after_ns is None else f", come again in {receipt.retry_after_ns:,} ns"
             return f"refused: {receipt.reason}{limit}{again}" + self._beside(receipt)
         tail = f" of {receipt.of}" if receipt.of else ""
@@ -179,6 +182,12 @@ class Teller:
             return f"{blocks_in_words(delta[2])} leased to {delta[1]} until {delta[3]:,} ns"
         if kind == "lease_over":
             return f"the lease of {delta[1]} is over ({delta[2]})"
+        if kind == "deferred":
+            return f"{delta[1]} is held at the door, for at most {delta[2]:,} ns"
+        if kind == "converted":
+            return f"{delta[1]} is converted to {delta[2]}"
+        if kind == "entered":
+            return f"{delta[1]} enters"
         return f"{kind} {delta[1]}" + (f" ({delta[2]})" if len(delta) > 2 else "")
 
     def some(self, texts: Mapping[str, str]) -> list[str]:
@@ -219,6 +228,8 @@ def _of_request(request: Request) -> Iterator[str]:
         yield f"key {request.idempotency_key}"
     if request.dependencies:
         yield f"depends on {', '.join(request.dependencies)}"
+    if request.was_converted:
+        yield "converted before"
     if request.survives_disconnect:
         yield "survives a disconnect"
 

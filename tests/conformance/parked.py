@@ -10,7 +10,7 @@ from schedspec.spec.vocabulary import Settings
 from .script import Op, answer, tool
 
 TIMEOUTS_NS = (40, 200)
-PERCENT = 100
+PERCENT = 12
 """Of worlds in which somebody is parked."""
 
 AT_THE_DOOR = ("grammar", "transfer")

@@ -7,6 +7,7 @@ from attrs import evolve, frozen
 from schedspec.spec.vocabulary import Door, Lane, Settings
 
 from .parked_scenarios import PARKED
+from .scenarios_of_iterations import BUILDERS as OF_ITERATIONS
 from .script import COMPLETE, RETRY, STEP, Op, Script, cancel, leave, rounds, submit
 
 
@@ -552,6 +553,28 @@ def a_key_comes_again() -> _Built:
     return ("ADMIT-6",), settings, (*ops, submit("e", 2, 1, idempotency_key="k"), *rounds(2))
 
 
+def a_full_door_has_something_else() -> _Built:
+    """One is held and enters, one is held and expires, one goes to another pool, one is asynchronous; one comes from
+    another door already, one with the key of somebody who is held, and the clients of two who are held go away."""
+    limits = {"queue_requests": 1, "retain_ns": 40, "defer_ns": 12, "deferred_requests": 1}
+    door = Door(**limits, pool_tokens=4, asynchronous_requests=1)
+    settings = evolve(FEW_SEATS, door=door, cancel_on_disconnect=True)
+    come = (submit("a", 2, 4), submit("held", 2, 4, idempotency_key="k"), submit("again", 2, 4, idempotency_key="k"))
+    more = (submit("pool", 2, 1), submit("later", 2, 4), leave("later"), submit("second", 2, 4, was_converted=True))
+    ends = (submit("b", 2, 4), Op("tick", ns=13), *rounds(3), submit("c", 2, 4), leave("c"), cancel("b"))
+    ops = (*come, *more, *rounds(1), *ends, *rounds(12), submit("d", 2, 1), *rounds(4))
+    return ("ADMIT-11", "LIFE-10"), settings, ops
+
+
+def a_smaller_model_takes_what_is_too_large() -> _Built:
+    """And another pool takes some of those for whom the queue is full."""
+    door = Door(model_tokens=20, pool_tokens=8, queue_requests=2)
+    settings = Settings(blocks=4, block_size=1, seats=1, token_budget=4, door=door)
+    come = (submit("a", 8, 4), submit("b", 3, 2), submit("c", 3, 2), submit("d", 3, 2), submit("e", 30, 4))
+    ops = (*come, submit("f", 8, 4, was_converted=True), submit("g", 3, 2, was_converted=True), *rounds(3))
+    return ("ADMIT-11",), settings, ops
+
+
 def whoever_is_next_waits_for_one_limit_after_the_other() -> _Built:
     settings = Settings(blocks=6, block_size=1, seats=2, token_budget=4, log_waits=True)
     ops = (submit("a", 1, 4), submit("b", 3, 3), submit("c", 2, 2), *rounds(1), submit("d", 5, 1), *rounds(12))
@@ -640,8 +663,11 @@ _BUILDERS = (
     a_client_has_too_much_under_way,
     a_rate_is_exceeded_across_an_edge,
     a_key_comes_again,
+    a_full_door_has_something_else,
+    a_smaller_model_takes_what_is_too_large,
     whoever_is_next_waits_for_one_limit_after_the_other,
     a_stream_has_an_objective,
     clients_leave_at_every_moment,
     *PARKED,
+    *OF_ITERATIONS,
 )

@@ -59,6 +59,8 @@ def with_setting(settings: Settings, name: str, value: object) -> Settings:
         changes |= {"aging_picks": 0, "aging_credit": 0}
     elif name in ("prefix_caching", "park_timeout_ns") and not value:
         changes |= {"hold_ns": 0}
+    elif (name, value) == ("reserve", "model"):
+        changes["max_model_tokens"] = max(2, min(settings.max_model_tokens, settings.blocks * settings.block_size))
     elif name in WEIGHTS:
         changes = {weight: getattr(Settings(), weight) for weight in WEIGHTS} | changes
     return evolve(settings, **changes)

@@ -219,7 +219,15 @@ def smaller_requests(script: Script) -> Iterator[Script]:
             smaller.append(evolve(op, request=evolve(request, priority=0)))
         if request.deadline_ns is not None:
             smaller.append(evolve(op, request=evolve(request, deadline_ns=None)))
-        for name in ("client", "lane", "predicted_output_tokens", "adapter", "idempotency_key", "survives_disconnect"):
+        for name in (
+            "client",
+            "lane",
+            "predicted_output_tokens",
+            "adapter",
+            "idempotency_key",
+            "survives_disconnect",
+            "was_converted",
+        ):
             plain = fields_dict(Request)[name].default
             if getattr(request, name) != plain:
                 changes: dict[str, Any] = {name: plain}

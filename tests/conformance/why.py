@@ -4,7 +4,7 @@ When it came; what it waited for, and how long for each; who went past it; how i
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from attrs import Factory, asdict, define, evolve, frozen
 
 from schedspec.spec.monitor import Monitor, StepView
+from schedspec.spec.parking import Parked
 from schedspec.spec.rules.base import TraceRule
 from schedspec.spec.trace import read_trace
 from schedspec.spec.tracks import Track
@@ -85,6 +86,7 @@ class Listener(TraceRule):
         self.since_ns = 0
         self.step = 0
         self.logged = "order"
+        self.wakes = False
 
     def on_logged(self, m: Monitor, track: Track, limit: str) -> None:
         """In its own words, where the scheduler has any."""
@@ -94,7 +96,10 @@ class Listener(TraceRule):
     def on_accept(self, m: Monitor, track: Track) -> None:
         if self.is_it(track):
             self.story.came_ns = self.since_ns = m.now_ns
-            self.note(m, "accepted", f"came and was accepted; {counted(m.waiting - 1, 'request')} waited already")
+            waited = counted(m.waiting - track.waits, "request")
+            self.note(m, "accepted", f"came and was accepted; {waited} waited already")
+            if track.id in m.parking.parked:
+                self.is_parked(m, self.story.request.dependencies)
 
     def on_admit(self, m: Monitor, track: Track) -> None:
         if self.is_it(track):
@@ -109,9 +114,26 @@ class Listener(TraceRule):
     def on_wait(self, m: Monitor, track: Track) -> None:
         if self.is_it(track):
             self.logged = "order"
+            if self.wakes:
+                self.wakes = False
+                self.turn(m, "waiting after it was parked")
+                self.note(m, "unparked", "has what it was parked for, and waits again")
+                return
             requester = m.view.victims[-1].requester if m.view is not None and m.view.victims else None
             self.turn(m, "waiting after a preemption")
             self.note(m, "preempted", f"preempted; {_for_whom(requester, track.id)}")
+
+    def on_parked(self, m: Monitor, track: Track, dependencies: Sequence[str]) -> None:
+        if self.is_it(track):
+            self.is_parked(m, dependencies)
+
+    def on_unparked(self, m: Monitor, parked: Parked, how: str) -> None:
+        self.wakes = self.is_it(parked.track) and how == "unparked"
+
+    def is_parked(self, m: Monitor, dependencies: Sequence[str]) -> None:
+        names = ", ".join(dependencies)
+        self.turn(m, f"parked for {names}")
+        self.note(m, "parked", f"parked until it has {names}, at most {_s(m.settings.park_timeout_ns)}")
 
     def on_step(self, m: Monitor, view: StepView) -> None:
         self.step = view.plan.step
@@ -120,7 +142,7 @@ class Listener(TraceRule):
             return
         if own.waits:
             self.wait(m, view, own)
-        else:
+        elif own.id not in m.parking.parked:
             self.run(m, view.plan)
 
     def is_it(self, track: Track) -> bool:
@@ -172,6 +194,9 @@ class Listener(TraceRule):
             if delta[0] == "delivered" and own in delta[1] and self.story.first_token_ns is None:
                 self.story.first_token_ns = m.now_ns
                 self.note(m, "first token", "its first output token is delivered")
+                events = self.story.events
+                if isinstance(events[-2], Event) and events[-2].what == "parked":  # by that same token
+                    events[-2:] = reversed(events[-2:])
             elif delta[0] in ENDS and delta[1] == own and self.story.ended_ns is None:
                 self.story.ended_ns = m.now_ns
                 self.turn(m, "over")
@@ -229,7 +254,7 @@ def _refused(message: Message) -> Story | None:
 
 
 def _deltas(message: Message) -> Iterable[Delta]:
-    if message.kind == "step":
+    if message.kind in ("step", "submit"):
         deltas: Iterable[Delta] = message.answer.deltas
         return deltas
     return message.answer if message.kind in ("complete", "cancel", "notify") else ()

@@ -32,6 +32,7 @@ from schedspec.spec.trace import TraceError, TraceWriter, read_trace
 from schedspec.spec.vocabulary import (
     CLAIMS,
     CONSTANTS,
+    CONVERSIONS,
     DELTAS,
     FINISH_REASONS,
     LEASE_ENDS,
@@ -91,6 +92,8 @@ def _delta(name: str) -> st.SearchStrategy[Delta]:
         "dependencies": id_columns,
         "until_ns": naturals,
         "cause": st.sampled_from(LEASE_ENDS),
+        "decided_after_ns": naturals,
+        "into": st.sampled_from(CONVERSIONS),
     }
     return st.tuples(st.just(name), *(fields[field] for field in DELTAS[name]))
 
@@ -108,6 +111,8 @@ requests = st.builds(
     dependencies=id_columns,
     predicted_output_tokens=st.none() | st.integers(),
     adapter=st.none() | ids,
+    survives_disconnect=st.booleans(),
+    was_converted=st.booleans(),
 )
 receipts = st.one_of(
     st.builds(Receipt, verdict=st.just("accepted"), deltas=deltas()),
@@ -121,6 +126,7 @@ receipts = st.one_of(
     ),
     st.builds(Receipt, verdict=st.just("duplicate"), of=ids),
     st.builds(Receipt, verdict=st.just("converted"), how=ids),
+    st.builds(Receipt, verdict=st.just("deferred"), decided_after_ns=naturals),
 )
 
 
@@ -535,7 +541,7 @@ async def late() -> None:
         (
             read_receipt,
             {"verdict": "accept"},
-            "submit: verdict is 'accept', but must be one of accepted, refused, duplicate, converted: "
+            "submit: verdict is 'accept', but must be one of accepted, refused, duplicate, converted, deferred: "
             "did you mean 'accepted'?",
         ),
         (
@@ -551,7 +557,7 @@ async def late() -> None:
         (
             read_receipt,
             {"verdict": "converted"},
-            "submit: how is None, but a conversion says into what: a short text",
+            "submit: how is None, but a conversion says into what: one of pool, model, asynchronous",
         ),
         (
             read_capabilities,
@@ -716,7 +722,7 @@ def test_the_schema_refuses_what_the_code_refuses(wrong: Mapping[str, Any]) -> N
         list(read_trace(io.StringIO(HEAD + encode(whole) + "\n"))[1])
 
 
-@pytest.mark.parametrize("verdict", ["refused", "duplicate", "converted"])
+@pytest.mark.parametrize("verdict", ["refused", "duplicate", "converted", "deferred"])
 def test_the_schema_wants_what_a_verdict_needs(verdict: str) -> None:
     request = {"id": "a", "prompt_ids": [1], "max_output_tokens": 1}
     whole = {"type": "submit", "now_ns": 0, "request": request, "receipt": {"verdict": verdict}}
