@@ -65,6 +65,8 @@ class Parks(AtTheDoor):
         keys = self.state.prefixes.keys_of(job, job.computed // self.state.settings.block_size)
         self.stand_up(job)
         self.state.parking.park(job, {dependency}, self.state.now_ns)
+        if self.state.log is not None:
+            self.state.log.turns(job.id, WAITING, self.state.now_ns)
         self.tell(("parked", job.id, [dependency]))
         self.lease(job, self.state.pool.find(keys))
 
@@ -72,6 +74,8 @@ class Parks(AtTheDoor):
         self.state.parking.leave(job)
         job.state = WAITING
         self.state.queue.push(job)
+        if self.state.log is not None:
+            self.state.log.joins(job.arrival)
         self.tell(("unparked", job.id))
 
     # --- what is kept ----------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ who run, CHARGE positions and write the plan down.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from attrs import evolve
 
@@ -17,7 +17,6 @@ from ..spec.vocabulary import (
     Plan,
     Receipt,
     Request,
-    RequestView,
     Settings,
 )
 from .admission import claims_of_door
@@ -25,21 +24,19 @@ from .canonical import Names, canonical, plainly
 from .classes import has_classes
 from .decide import Deciding
 from .door import AtTheDoor
-from .job import ENDED, PARKED, RUNNING, WAITING, Job
+from .job import ENDED, RUNNING, WAITING, Job
 from .parking import Parks
 from .selection.promises import claims_of_sharing, constants_of_sharing
 from .state import Decision, Entry, State
+from .swapping import Swapping, view_of
 
 __version__ = "1"
 
 ONE_QUEUE = ("fcfs", "priority", "edf", "sjf", "aging")
 """Policies under which a preempted request has the place that it had, and nobody behind it is resumed before."""
 
-STATES: Mapping[str, Literal["waiting", "parked"]] = {WAITING: "waiting", PARKED: "parked"}
-"""What a snapshot calls those who do not run."""
 
-
-class Scheduler(Parks, AtTheDoor, Deciding):
+class Scheduler(Parks, AtTheDoor, Deciding, Swapping):
     """A subject (`schedspec.spec.vocabulary.Subject`).  `record=False` leaves deltas out, for measurements."""
 
     def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
@@ -82,6 +79,7 @@ class Scheduler(Parks, AtTheDoor, Deciding):
         self.begin_call(now_ns)
         self.state.step += 1
         decision = self.decide()
+        self.log_choices(decision)
         self.release(decision)
         self.allocate(decision)
         self.log_waits(decision)
@@ -119,23 +117,17 @@ class Scheduler(Parks, AtTheDoor, Deciding):
     def observe(self) -> Observation:
         state, pool = self.state, self.state.pool
         live = list(state.live())
+        swapped = [job for job in live if job.is_swapped]
         return Observation(
             counters={
                 "running": len(state.running),
-                "waiting": state.queue.size,
+                "waiting": state.queue.size - len(swapped),
+                "swapped": len(swapped),
                 "free_blocks": pool.available,
                 "used_blocks": len(pool.refs),
+                "free_host_blocks": len(state.host.free),
             },
-            requests={
-                job.id: RequestView(
-                    state=STATES.get(job.state, "running"),
-                    issued=job.issued,
-                    computed=job.computed,
-                    outputs=job.outputs,
-                    in_flight=job.in_flight,
-                )
-                for job in live
-            },
+            requests={job.id: view_of(job) for job in live},
             tables={job.id: list(job.table) for job in live if job.table},
             free=list(pool.free),
             evictable=[*pool.evictable, *pool.leased],
@@ -143,6 +135,8 @@ class Scheduler(Parks, AtTheDoor, Deciding):
             ref_counts=dict(pool.refs),
             index=sorted(pool.key_of),
             client_counters=state.queue.counters(),
+            host_tables={job.id: list(job.saved) for job in swapped},
+            host_free=list(state.host.free),
         )
 
     def canonical(self, requests: Mapping[str, int], clients: Mapping[str, int]) -> Hashable:
@@ -157,9 +151,11 @@ class Scheduler(Parks, AtTheDoor, Deciding):
     def release(self, decision: Decision) -> None:
         for job in decision.victims:
             self.preempt(job, decision.requester or job)
+            self.log_displaced(job, "blocks")
         for admission in decision.admissions:
             for job in admission.victims:
                 self.preempt(job, admission.job)
+                self.log_displaced(job, "class")
 
     def allocate(self, decision: Decision) -> None:
         """Cached blocks are secured before anything is taken, or growth might evict them."""
@@ -169,7 +165,15 @@ class Scheduler(Parks, AtTheDoor, Deciding):
             self.grow(job, job.issued + tokens)
         for admission in decision.admissions:
             self.grow(admission.job, admission.reserved_tokens)
+            self.bring_back(admission.job)
             self.seat(admission.job, admission.start)
+
+    def log_displaced(self, job: Job, cause: str) -> None:
+        log, state = self.state.log, self.state
+        if log is not None:
+            log.turns(job.id, WAITING, state.now_ns)
+            log.joins(job.arrival)
+            state.deltas.append(("displaced", job.id, cause))
 
     def log_waits(self, decision: Decision) -> None:
         """What has changed; who was next and is not any more waits for the order, like all others."""
@@ -179,6 +183,16 @@ class Scheduler(Parks, AtTheDoor, Deciding):
         now = dict.fromkeys(before, "order") | state.waits
         state.deltas += [("waits", job.id, limit) for job, limit in now.items() if before.get(job, "order") != limit]
         state.logged = {job: limit for job, limit in now.items() if limit != "order"}
+
+    def log_choices(self, decision: Decision) -> None:
+        """By places in the line as it stood before the step: who goes no earlier than it came is next in line."""
+        log = self.state.log
+        if log is None:
+            return
+        for after, admission in enumerate(decision.admissions, 1):
+            job, before = admission.job, log.place(admission.job.arrival)
+            by = "line" if before <= after and admission.by != "aging" else admission.by
+            self.state.chosen[job] = ("chosen", job.id, by, before, after)
 
     def charge(self, decision: Decision) -> Plan:
         return self.plan(decision.growth + [(admission.job, admission.tokens) for admission in decision.admissions])
@@ -209,14 +223,21 @@ class Scheduler(Parks, AtTheDoor, Deciding):
         job.admission = state.admissions
         job.state = RUNNING
         job.issued = job.computed = cached_tokens
-        job.prefill_end = job.known
-        job.indexed_blocks = cached_tokens // state.settings.block_size
+        if job.is_swapped:
+            job.kept = job.indexed_blocks = 0
+        else:
+            job.prefill_end = job.known
+            job.indexed_blocks = cached_tokens // state.settings.block_size
         state.running[job.id] = job
         if self.record:
             state.deltas.append(("resumed" if job.was_preempted else "admitted", job.id, cached_tokens))
         self.end_lease(job.id, "resumed")
         job.was_preempted = False
         state.logged.pop(job, None)
+        if state.log is not None:
+            state.log.turns(job.id, RUNNING, state.now_ns)
+            state.log.leaves(job.arrival)
+            state.deltas.append(state.chosen.pop(job))
 
     def issue(self, job: Job, tokens: int) -> Entry:
         """Positions are scheduled; the last known one is followed by a placeholder for the token to come."""
@@ -246,7 +267,10 @@ class Scheduler(Parks, AtTheDoor, Deciding):
         return job.outputs >= job.request.max_output_tokens
 
     def preempt(self, job: Job, requester: Job) -> None:
-        """Out of the running set and back to its place; prompt and outputs stay, all else is computed again."""
+        """Out of the running set and back to its place; prompt and outputs stay, all else is saved or lost."""
+        how = self.recovery_of(job)
+        if how == "swap":
+            self.save(job)
         self.stand_up(job)
         job.state = WAITING
         job.was_preempted = True
@@ -254,7 +278,7 @@ class Scheduler(Parks, AtTheDoor, Deciding):
         if self.state.gate is not None:
             self.state.gate.waits(job)
         if self.record:
-            self.state.deltas.append(("preempted", job.id, "recompute", requester.id))
+            self.state.deltas.append(("preempted", job.id, how, requester.id))
 
     def stand_up(self, job: Job) -> None:
         """Out of the running set; results that are under way are not its own any more."""
@@ -272,6 +296,7 @@ class Scheduler(Parks, AtTheDoor, Deciding):
         self.give_all(job)
         self.end_lease(job.id, "ended")
         state.parking.leave(job)
+        self.drop(job)
         if state.gate is not None:
             state.gate.ends(job, event[0], state.now_ns)
         waited = job.state == WAITING
@@ -286,6 +311,9 @@ class Scheduler(Parks, AtTheDoor, Deciding):
         del state.jobs[job.id]
         if self.record:
             state.deltas.append(event)
+        if state.log is not None:
+            state.log.leaves(job.arrival)
+        self.log_end(job.id)
 
     # --- blocks of one request ---------------------------------------------------------------------------
 
@@ -356,8 +384,16 @@ def claims_of(settings: Settings) -> frozenset[str]:
         claims.add("adapters")
     if settings.overlap_depth > 1:
         claims.add("overlap")
+    if settings.recover != "recompute":
+        claims.add("swap")
+    if settings.recover == "cheaper":
+        claims.add("cheaper_recovery")
+    if settings.decode_step_ns:
+        claims.add("urgency_pays")
     if settings.log_waits and settings.batch_mix == "hybrid" and admits_in_each_step(settings):
         claims.add("wait_log")
+    if settings.log_decisions:
+        claims.add("decision_log")
     if settings.cancel_on_disconnect:
         claims.add("disconnects")
     if settings.park_timeout_ns:
@@ -378,6 +414,7 @@ def _of_victims(settings: Settings) -> set[str]:
     by_priority = settings.policy == "priority" and not settings.max_overtaken
     claims = {"lowest_priority"} if settings.victim == "lowest_priority" and by_priority else set()
     is_declared = not settings.max_overtaken or settings.at_blocked_head == "break"
+    is_declared = is_declared and not settings.decode_step_ns  # it is waited for, where that costs less
     return claims | {"class_preemption"} if is_declared else claims
 
 
@@ -413,7 +450,11 @@ def _of_iterations(settings: Settings) -> set[str]:
     claims |= {"disjoint_steps"} if settings.disjoint_steps else set()
     if settings.reserve not in ("declared", "model") or settings.preempt_lower_class:
         return claims
-    is_plain = settings.batch_mix == "hybrid" and settings.phase_first == "admission" and not settings.adapter_slots
+    is_plain = (
+        settings.batch_mix == "hybrid"
+        and settings.phase_first in ("admission", "alternate")
+        and not settings.adapter_slots
+    )
     in_order = settings.policy == "fcfs" and settings.at_blocked_head == "break" and not settings.park_timeout_ns
     return claims | {"no_preemption"} | ({"iteration_fcfs"} if is_plain and in_order else set())
 

@@ -8,8 +8,10 @@ from ..spec.vocabulary import Delta, Settings
 from .adapters import Adapters
 from .admission import Gate, new_gate
 from .alternatives import Held
+from .host import Host
 from .job import ENDED, Job
 from .leases import Leases
+from .log import DecisionLog
 from .parked import Parking
 from .phases import BOTH, Phases
 from .pool import Pool
@@ -31,7 +33,7 @@ class Entry:
 @define(eq=False)
 class Admission:
     """Who enters, with which cached blocks, from which position, how many tokens in this step, how many positions it
-    reserves blocks for, and whose place it takes."""
+    reserves blocks for, and whose place it takes; `by` which rule it was next."""
 
     job: Job
     cached_blocks: list[int]
@@ -39,6 +41,7 @@ class Admission:
     tokens: int
     reserved_tokens: int
     victims: list[Job] = Factory(list)
+    by: str = "line"
 
 
 @define(eq=False)
@@ -62,6 +65,7 @@ class State:
     gate: Gate | None
     parking: Parking
     leases: Leases
+    host: Host
     jobs: dict[str, Job] = Factory(dict)
     running: dict[str, Job] = Factory(dict)
     seen: set[str] = Factory(set)
@@ -75,6 +79,8 @@ class State:
     since_round: int = 0
     waits: dict[Job, str] = Factory(dict)
     logged: dict[Job, str] = Factory(dict)
+    log: DecisionLog | None = None
+    chosen: dict[Job, Delta] = Factory(dict)
 
     @classmethod
     def of(cls, settings: Settings, pool: Pool | None = None) -> "State":
@@ -83,7 +89,9 @@ class State:
         adapters = Adapters(settings.adapter_slots)
         queue = new_queue(settings, prefixes, adapters)
         parking, leases = Parking(settings.park_timeout_ns), Leases(pool)
-        return cls(settings, pool, prefixes, adapters, queue, new_gate(settings), parking, leases)
+        log = DecisionLog() if settings.log_decisions else None
+        gate, host = new_gate(settings), Host.of(settings)
+        return cls(settings, pool, prefixes, adapters, queue, gate, parking, leases, host, log=log)
 
     @property
     def held(self) -> Mapping[str, Held]:

@@ -46,7 +46,7 @@ def unparked(m: "Monitor", track: Track, delta: Delta) -> None:
         return
     leave(m, m.parking.parked[track.id], "unparked")
     m._comes_to_wait(track)
-    m._tell("on_wait", track)
+    m._tell("on_waits_again", track)
 
 
 def leave(m: "Monitor", parked: Parked, how: str) -> None:

@@ -5,9 +5,22 @@ show that a rule can fail, that the search finds it, and what else breaks with i
 """
 
 from ...spec.vocabulary import SubjectFactory
-
-from . import admission, alternatives, fairness, iterations, lanes, life, liveness, memory, others  # isort: skip
-from . import parking, preemption, progress, steps  # isort: skip
+from . import (
+    admission,
+    alternatives,
+    fairness,
+    iterations,
+    lanes,
+    life,
+    liveness,
+    memory,
+    others,
+    parking,
+    preemption,
+    progress,
+    steps,
+    swapping,
+)
 from .base import FAULTS, OTHERS
 from .fairness import CallsArrivalFair, SharesOtherwise
 from .memory import LeaksAtCancel
@@ -15,8 +28,20 @@ from .parking import KINDS
 from .preemption import PreemptsTheOldest
 
 FAMILIES = (
-    *(admission, alternatives, fairness, iterations, lanes, life, liveness, memory, others),
-    *(parking, preemption, progress, steps),
+    admission,
+    alternatives,
+    fairness,
+    iterations,
+    lanes,
+    life,
+    liveness,
+    memory,
+    others,
+    parking,
+    preemption,
+    progress,
+    steps,
+    swapping,
 )
 """Importing them fills FAULTS."""
 

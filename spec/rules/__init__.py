@@ -1,7 +1,8 @@
 """All rules, by family: importing this package fills the registry."""
 
 from . import admit, alternatives, batches, composition, departures, door, fairness, iterations, lanes  # isort: skip
-from . import life, liveness, log, memory, parking, preemption, shares, snapshots, steps, turns, waking  # isort: skip
+from . import life, liveness, log, memory, parking, preemption, recovery, shares, snapshots  # isort: skip
+from . import steps, swapping, turns, waking  # isort: skip
 from . import implications  # isort: skip  (speaks of all of them)
 
 __all__ = [
@@ -21,9 +22,11 @@ __all__ = [
     "memory",
     "parking",
     "preemption",
+    "recovery",
     "shares",
     "snapshots",
     "steps",
+    "swapping",
     "turns",
     "waking",
 ]

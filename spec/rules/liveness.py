@@ -130,7 +130,7 @@ class Idleness(TraceRule):
             waiting = {request for _, request in queue if self.waits(m, request)}
             queue[:] = sorted((self.rank(m, m.tracks[request]), request) for request in waiting)
 
-    on_wait = on_accept
+    on_wait = on_waits_again = on_accept
 
     def first(self, m: "Monitor", group: str | None = None) -> "Track | None":
         """The waiting request of least rank; entries of those who wait no longer are dropped on the way."""

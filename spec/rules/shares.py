@@ -53,7 +53,7 @@ class OfLanes(TraceRule):
     def on_accept(self, m: "Monitor", track: "Track") -> None:
         self.waiting.changed = True
 
-    on_wait = on_ended = on_admit = on_accept
+    on_wait = on_waits_again = on_ended = on_admit = on_accept
 
     def on_parked(self, m: "Monitor", track: "Track", dependencies: "Sequence[str]") -> None:
         self.waiting.changed = True

@@ -34,9 +34,11 @@ from schedspec.spec.vocabulary import (
     CONSTANTS,
     CONVERSIONS,
     DELTAS,
+    DISPLACEMENTS,
     FINISH_REASONS,
     LEASE_ENDS,
     LEVELS,
+    ORDERINGS,
     PREEMPTIONS,
     REFUSAL_REASONS,
     SCHEMA,
@@ -91,9 +93,13 @@ def _delta(name: str) -> st.SearchStrategy[Delta]:
         "limit": st.sampled_from(WAIT_LIMITS),
         "dependencies": id_columns,
         "until_ns": naturals,
-        "cause": st.sampled_from(LEASE_ENDS),
+        "ended_by": st.sampled_from(LEASE_ENDS),
         "decided_after_ns": naturals,
         "into": st.sampled_from(CONVERSIONS),
+        "by": st.sampled_from(ORDERINGS),
+        "cause": st.sampled_from(DISPLACEMENTS),
+        **dict.fromkeys(("before", "after"), st.integers(1, 99)),
+        **dict.fromkeys(("held_ns", "waited_ns", "ran_ns", "whole_ns"), st.integers()),
     }
     return st.tuples(st.just(name), *(fields[field] for field in DELTAS[name]))
 
