@@ -6,6 +6,7 @@ from attrs import evolve, frozen
 
 from schedspec.spec.vocabulary import Door, Lane, Settings
 
+from .parked_scenarios import PARKED
 from .scenarios_of_iterations import BUILDERS as OF_ITERATIONS
 from .script import COMPLETE, RETRY, STEP, Op, Script, cancel, leave, rounds, submit
 
@@ -743,5 +744,6 @@ _BUILDERS = (
     somebody_loses_its_place_to_a_better_class,
     a_stream_has_an_objective,
     clients_leave_at_every_moment,
+    *PARKED,
     *OF_ITERATIONS,
 )
