@@ -17,7 +17,6 @@ from ..spec.vocabulary import (
     Plan,
     Receipt,
     Request,
-    RequestView,
     Settings,
 )
 from .admission import claims_of_door
@@ -28,6 +27,7 @@ from .door import AtTheDoor
 from .job import ENDED, RUNNING, WAITING, Job
 from .selection.promises import claims_of_sharing, constants_of_sharing
 from .state import Decision, Entry, State
+from .swapping import Swapping, view_of
 
 __version__ = "1"
 
@@ -35,7 +35,7 @@ ONE_QUEUE = ("fcfs", "priority", "edf", "sjf", "aging")
 """Policies under which a preempted request has the place that it had, and nobody behind it is resumed before."""
 
 
-class Scheduler(AtTheDoor, Deciding):
+class Scheduler(AtTheDoor, Deciding, Swapping):
     """A subject (`schedspec.spec.vocabulary.Subject`).  `record=False` leaves deltas out, for measurements."""
 
     def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
@@ -77,6 +77,7 @@ class Scheduler(AtTheDoor, Deciding):
         self.begin_call(now_ns)
         self.state.step += 1
         decision = self.decide()
+        self.log_choices(decision)
         self.release(decision)
         self.allocate(decision)
         self.log_waits(decision)
@@ -111,29 +112,26 @@ class Scheduler(AtTheDoor, Deciding):
     def observe(self) -> Observation:
         state, pool = self.state, self.state.pool
         live = list(state.live())
+        swapped = [job for job in live if job.is_swapped]
+        counters = {
+            "running": len(state.running),
+            "waiting": state.queue.size - len(swapped),
+            "free_blocks": pool.available,
+            "used_blocks": len(pool.refs),
+        }
+        if state.settings.host_blocks:
+            counters |= {"swapped": len(swapped), "free_host_blocks": len(state.host.free)}
         return Observation(
-            counters={
-                "running": len(state.running),
-                "waiting": state.queue.size,
-                "free_blocks": pool.available,
-                "used_blocks": len(pool.refs),
-            },
-            requests={
-                job.id: RequestView(
-                    state="waiting" if job.state == WAITING else "running",
-                    issued=job.issued,
-                    computed=job.computed,
-                    outputs=job.outputs,
-                    in_flight=job.in_flight,
-                )
-                for job in live
-            },
+            counters=counters,
+            requests={job.id: view_of(job) for job in live},
             tables={job.id: list(job.table) for job in live if job.table},
             free=list(pool.free),
             evictable=list(pool.evictable),
             ref_counts=dict(pool.refs),
             index=sorted(pool.key_of),
             client_counters=state.queue.counters(),
+            host_tables={job.id: list(job.saved) for job in swapped},
+            host_free=tuple(state.host.free),
         )
 
     def canonical(self, requests: Mapping[str, int], clients: Mapping[str, int]) -> Hashable:
@@ -148,9 +146,11 @@ class Scheduler(AtTheDoor, Deciding):
     def release(self, decision: Decision) -> None:
         for job in decision.victims:
             self.preempt(job, decision.requester or job)
+            self.log_displaced(job, "blocks")
         for admission in decision.admissions:
             for job in admission.victims:
                 self.preempt(job, admission.job)
+                self.log_displaced(job, "class")
 
     def allocate(self, decision: Decision) -> None:
         """Cached blocks are secured before anything is taken, or growth might evict them."""
@@ -160,7 +160,15 @@ class Scheduler(AtTheDoor, Deciding):
             self.grow(job, job.issued + tokens)
         for admission in decision.admissions:
             self.grow(admission.job, admission.reserved_tokens)
+            self.bring_back(admission.job)
             self.seat(admission.job, admission.start)
+
+    def log_displaced(self, job: Job, cause: str) -> None:
+        log, state = self.state.log, self.state
+        if log is not None:
+            log.turns(job.id, WAITING, state.now_ns)
+            log.joins(job.arrival)
+            state.deltas.append(("displaced", job.id, cause))
 
     def log_waits(self, decision: Decision) -> None:
         """What has changed; who was next and is not any more waits for the order, like all others."""
@@ -170,6 +178,16 @@ class Scheduler(AtTheDoor, Deciding):
         now = dict.fromkeys(before, "order") | state.waits
         state.deltas += [("waits", job.id, limit) for job, limit in now.items() if before.get(job, "order") != limit]
         state.logged = {job: limit for job, limit in now.items() if limit != "order"}
+
+    def log_choices(self, decision: Decision) -> None:
+        """By places in the line as it stood before the step: who goes no earlier than it came is next in line."""
+        log = self.state.log
+        if log is None:
+            return
+        for after, admission in enumerate(decision.admissions, 1):
+            job, before = admission.job, log.place(admission.job.arrival)
+            by = "line" if before <= after and admission.by != "aging" else admission.by
+            self.state.chosen[job] = ("chosen", job.id, by, before, after)
 
     def charge(self, decision: Decision) -> Plan:
         return self.plan(decision.growth + [(admission.job, admission.tokens) for admission in decision.admissions])
@@ -200,13 +218,20 @@ class Scheduler(AtTheDoor, Deciding):
         job.admission = state.admissions
         job.state = RUNNING
         job.issued = job.computed = cached_tokens
-        job.prefill_end = job.known
-        job.indexed_blocks = cached_tokens // state.settings.block_size
+        if job.is_swapped:
+            job.kept = job.indexed_blocks = 0
+        else:
+            job.prefill_end = job.known
+            job.indexed_blocks = cached_tokens // state.settings.block_size
         state.running[job.id] = job
         if self.record:
             state.deltas.append(("resumed" if job.was_preempted else "admitted", job.id, cached_tokens))
         job.was_preempted = False
         state.logged.pop(job, None)
+        if state.log is not None:
+            state.log.turns(job.id, RUNNING, state.now_ns)
+            state.log.leaves(job.arrival)
+            state.deltas.append(state.chosen.pop(job))
 
     def issue(self, job: Job, tokens: int) -> Entry:
         """Positions are scheduled; the last known one is followed by a placeholder for the token to come."""
@@ -236,7 +261,10 @@ class Scheduler(AtTheDoor, Deciding):
         return job.outputs >= job.request.max_output_tokens
 
     def preempt(self, job: Job, requester: Job) -> None:
-        """Out of the running set and back to its place; prompt and outputs stay, all else is computed again."""
+        """Out of the running set and back to its place; prompt and outputs stay, all else is saved or lost."""
+        how = self.recovery_of(job)
+        if how == "swap":
+            self.save(job)
         self.give_all(job)
         del self.state.running[job.id]
         self.state.adapters.leave(job)
@@ -251,11 +279,12 @@ class Scheduler(AtTheDoor, Deciding):
         if self.state.gate is not None:
             self.state.gate.waits(job)
         if self.record:
-            self.state.deltas.append(("preempted", job.id, "recompute", requester.id))
+            self.state.deltas.append(("preempted", job.id, how, requester.id))
 
     def end(self, job: Job, event: Delta) -> None:
         state = self.state
         self.give_all(job)
+        self.drop(job)
         if state.gate is not None:
             state.gate.ends(job, event[0], state.now_ns)
         waited = job.state == WAITING
@@ -270,6 +299,9 @@ class Scheduler(AtTheDoor, Deciding):
         del state.jobs[job.id]
         if self.record:
             state.deltas.append(event)
+        if state.log is not None:
+            state.log.leaves(job.arrival)
+        self.log_end(job.id)
 
     # --- blocks of one request ---------------------------------------------------------------------------
 
@@ -333,8 +365,16 @@ def claims_of(settings: Settings) -> frozenset[str]:
         claims.add("adapters")
     if settings.overlap_depth > 1:
         claims.add("overlap")
+    if settings.recover != "recompute":
+        claims.add("swap")
+    if settings.recover == "cheaper":
+        claims.add("cheaper_recovery")
+    if settings.decode_step_ns:
+        claims.add("urgency_pays")
     if settings.log_waits and settings.batch_mix == "hybrid" and admits_in_each_step(settings):
         claims.add("wait_log")
+    if settings.log_decisions:
+        claims.add("decision_log")
     if settings.cancel_on_disconnect:
         claims.add("disconnects")
     return frozenset(claims | claims_of_sharing(settings) | claims_of_door(settings))
@@ -353,6 +393,7 @@ def _of_victims(settings: Settings) -> set[str]:
     by_priority = settings.policy == "priority" and not settings.max_overtaken
     claims = {"lowest_priority"} if settings.victim == "lowest_priority" and by_priority else set()
     is_declared = not settings.max_overtaken or settings.at_blocked_head == "break"
+    is_declared = is_declared and not settings.decode_step_ns  # it is waited for, where that costs less
     return claims | {"class_preemption"} if is_declared else claims
 
 

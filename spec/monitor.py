@@ -19,6 +19,7 @@ from . import rules
 from .caps import Residents, held_by_client, held_lanes, usable_adapters
 from .compiled import Program, World, compile_program, state_reads, without
 from .content import BadRead, ContentShadow
+from .host import HostBlocks
 from .lane_ledger import LaneLedger
 from .ledger import Ledger
 from .lines import Lines
@@ -68,22 +69,34 @@ _CANONICAL = {
     "unindexed": 3,
     "took": 4,
     "shared": 4,
+    "swapped_in": 4,
     "admitted": 5,
     "waits": 6,
+    "chosen": 6,
+    "displaced": 6,
+    "spent": 6,
     "entered": -1,
     "deferred": -1,
     "converted": -1,
 }
 
 
+_ACQUIRING = ("shared", "took", "swapped_in")
+
+
 @define(eq=False)
 class Victim:
-    """A preempted request: how many more blocks it could have asked for, and how many its leaving freed."""
+    """A preempted request: how many more blocks it could have asked for, and how many its leaving freed; what of it was
+    computed, how many declared outputs it has left, whether it is swapped, and could have been."""
 
     track: Track
     wanted_blocks: int
     freed_blocks: int
     requester: str | None
+    computed_tokens: int = 0
+    outputs_left: int = 0
+    is_swapped: bool = False
+    may_be_swapped: bool = False
 
 
 @define(eq=False)
@@ -94,6 +107,7 @@ class StepView:
     available_before: int
     nothing_in_flight: bool
     admitted: list[Track] = Factory(list)
+    brought_back: bool = False
     victims: list[Victim] = Factory(list)
     acquired: dict[str, int] = Factory(dict)
     budget_left: int = 0
@@ -105,7 +119,7 @@ class StepView:
         return sum(count for request, count in self.acquired.items() if request not in fresh)
 
 
-class Monitor:
+class Monitor(HostBlocks):
     """Feed it messages; it answers with what they broke.
 
     `content` turns the content shadow on (it needs the level tables), `explain` records the values that a failed
@@ -142,9 +156,11 @@ class Monitor:
         self.last_step = 0
         self.live = 0
         self.waiting = 0
+        self.swapped = 0
         self.view: StepView | None = None
         self.shown_requests = False
         self.shown_ref_counts = False
+        self.shown_host = False
         self._arrivals = 0
         self._admissions = 0
         self._spells = 0
@@ -527,8 +543,10 @@ class Monitor:
                 track = self.tracks.get(delta[1])
                 if track is None:
                     self._at_the_door(method, delta)
-                else:
-                    _DELTAS[kind](self, track, delta)
+                    continue
+                if kind == "swapped_out" or (kind == "preempted" and delta[2] == "swap"):
+                    self._must_claim_swap(method, delta)
+                _DELTAS[kind](self, track, delta)
 
     def _took(self, track: Track, delta: Delta) -> None:
         self._acquire("Take", track, delta[2])
@@ -571,6 +589,9 @@ class Monitor:
         key = self._admissions
         if self.claims("lowest_priority"):
             key += track.priority * PRIORITY_WEIGHT
+        if self.view is not None and self.is_swapped(track):
+            self.view.brought_back = True
+        self._comes_back(track)
         self._fire("Admit", track.id, delta[2], delta[0] == "resumed", self.reserved_tokens(track), key)
         self.waiting -= 1
         if self.view is not None:
@@ -591,6 +612,9 @@ class Monitor:
     def _waits(self, track: Track, delta: Delta) -> None:
         self._tell("on_logged", track, delta[2])
 
+    def _decided(self, track: Track, delta: Delta) -> None:
+        self._tell("on_decided", track, delta)
+
     def _recorded(self, track: Track, delta: Delta) -> None:
         """What the door says of somebody whom it does not hold."""
         self._tell("on_door", None, delta)
@@ -598,7 +622,13 @@ class Monitor:
     def _preempted(self, track: Track, delta: Delta) -> None:
         record = self.world.RequestId[track.id]
         wanted = max(0, blocks_for(record.known, self.settings.block_size) - self._given.get(track.id, 0))
-        victim = Victim(track, wanted_blocks=wanted, freed_blocks=self.world.freed, requester=delta[3])
+        left = record.output_limit - record.outputs
+        victim = Victim(track, wanted, self.world.freed, delta[3], record.computed, left, delta[2] == "swap")
+        victim.may_be_swapped = self._may_be_swapped(record)
+        self._tell("on_preempt", victim)
+        if victim.is_swapped:
+            self._fire("Swap", track.id)
+            self.swapped += self.is_swapped(track)
         self._fire("Preempt", track.id, delta[3] == track.id)
         self._replace_table(track, [])
         self._depart(track)
@@ -613,6 +643,7 @@ class Monitor:
 
     def _ended(self, track: Track, delta: Delta) -> None:
         was_waiting = self.world.RequestId[track.id].phase == WAITING
+        self._comes_back(track)
         usable = self.world.usable_blocks
         tokens = track.limit_tokens - 1
         fits = -(-tokens // self.settings.block_size) <= usable
@@ -674,6 +705,7 @@ class Monitor:
         w.max_prompt, w.max_output = s.max_prompt_tokens, s.max_output_tokens
         w.max_model = s.max_model_tokens
         w.aside = aside
+        w.host_pool, w.host_free = s.host_blocks, set(range(s.host_blocks))
         w.free = set(range(s.blocks)) - aside if self.shows_tables else set()
 
     def _fire(self, event: str, *fields: Any) -> None:
@@ -849,22 +881,22 @@ def is_held(receipt: Receipt) -> bool:
 def canonical(deltas: Sequence[Delta]) -> list[Delta]:
     """The one order for deltas that come in none: what was computed, then who leaves (each with its blocks), then
     growth of those who run, then admissions (each with its blocks)."""
+    in_order = {"swapped_out": -1, "gave": 0, "dropped": 0}
     leaving = {d[1]: n for n, d in enumerate(deltas) if d[0] == "preempted" or d[0] in _ENDS}
     entering = {d[1]: n for n, d in enumerate(deltas) if d[0] in ("admitted", "resumed")}
 
     def key(item: tuple[int, Delta]) -> tuple[int, int, int, int]:
         number, delta = item
         kind = delta[0]
-        if kind == "gave":
-            return (2, leaving.get(delta[1], number), 0, number)
+        if kind in in_order:
+            return (2, leaving.get(delta[1], number), in_order[kind], number)
         if kind == "preempted" or kind in _ENDS:
             return (2, number, 1, number)
-        if kind in ("took", "shared"):
+        if kind in _ACQUIRING:
             group = entering.get(delta[1])
-            inner = 0 if kind == "shared" else 1
-            return (4, number, 0, number) if group is None else (5, group, inner, number)
+            return (4, number, 0, number) if group is None else (5, group, _ACQUIRING.index(kind), number)
         if kind in ("admitted", "resumed"):
-            return (5, number, 2, number)
+            return (5, number, len(_ACQUIRING), number)
         return (_CANONICAL[kind], number, 0, number)
 
     return [delta for _, delta in sorted(enumerate(deltas), key=key)]
@@ -953,6 +985,12 @@ _DELTAS: dict[str, Callable[[Monitor, Track, Delta], None]] = {
     "resumed": Monitor._admitted,
     "preempted": Monitor._preempted,
     "waits": Monitor._waits,
+    "swapped_out": Monitor._swapped_out,
+    "swapped_in": Monitor._swapped_in,
+    "dropped": Monitor._dropped,
+    "chosen": Monitor._decided,
+    "displaced": Monitor._decided,
+    "spent": Monitor._decided,
     "deferred": Monitor._recorded,
     "converted": Monitor._recorded,
     "entered": Monitor._recorded,

@@ -1,7 +1,8 @@
 """All rules, by family: importing this package fills the registry."""
 
-from . import admit, alternatives, batches, composition, departures, door, fairness, iterations, lanes  # isort: skip
-from . import life, liveness, log, memory, preemption, shares, snapshots, steps, turns  # isort: skip
+from . import admit, alternatives, batches, composition, departures, door, early, fairness, iterations  # isort: skip
+from . import lanes, life, liveness, log, memory, preemption, recovery, shares, snapshots, steps  # isort: skip
+from . import swapping, turns  # isort: skip
 from . import implications  # isort: skip  (speaks of all of them)
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "composition",
     "departures",
     "door",
+    "early",
     "fairness",
     "implications",
     "iterations",
@@ -20,8 +22,10 @@ __all__ = [
     "log",
     "memory",
     "preemption",
+    "recovery",
     "shares",
     "snapshots",
     "steps",
+    "swapping",
     "turns",
 ]

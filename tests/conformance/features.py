@@ -116,6 +116,20 @@ def _lane(dice: Random, name: str, share: int, shape: dict[str, Any]) -> Lane:
     return Lane(name=name, share_percent=share, **shape, **drawn)
 
 
+# --- victims -----------------------------------------------------------------------------------------------
+
+
+def with_host(dice: Random, settings: Settings) -> Settings:
+    """Now and then victims may be swapped, and somebody who would take their place asks what that costs."""
+    if dice.random() < 0.88:
+        return settings
+    drawn: dict[str, Any] = {"swap_block_ns": dice.choice((1, 3, 8)), "recompute_token_ns": dice.choice((1, 2, 4))}
+    drawn |= {"recover": dice.choice(("swap", "cheaper")), "host_blocks": dice.choice((1, 2, 4, settings.blocks))}
+    if settings.preempt_lower_class:
+        drawn |= _sometimes(dice, 50, "decode_step_ns", 1, 4, 20)
+    return evolve(settings, **drawn)
+
+
 # --- the door ----------------------------------------------------------------------------------------------
 
 
@@ -146,7 +160,9 @@ def with_door(dice: Random, settings: Settings, *, always: bool = False) -> Sett
 
 
 def with_alternatives(dice: Random, settings: Settings) -> Settings:
-    """Every second door with limits has something else than a refusal."""
+    """Now and then decisions are logged; every second door with limits has something else than a refusal."""
+    if dice.random() < 0.1:
+        settings = evolve(settings, log_decisions=True)
     door = settings.door
     if not any(getattr(door, name) for name in PASSING) or dice.random() < 0.5:
         return settings
