@@ -493,6 +493,10 @@ INSTEAD: Mapping[tuple[str, str], str] = {
         "who is accepted has its first token in time",
     ): "{request} had its first token within {most} ns, or was refused when it came: it took {waited}",
     (
+        "ADMIT-10",
+        "who asks for no less, at a load that is no smaller, is refused as the one before was",
+    ): "{request} is refused, or the one before was accepted: {waiting} wait, and {tokens_left} tokens are left to run",
+    (
         "ADMIT-11",
         "a deferral or conversion is in the receipt and in its deltas, once, and the same in both",
     ): "{request} is answered with {receipt} and one delta that says the same of it",
