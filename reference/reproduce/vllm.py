@@ -20,7 +20,7 @@ SHAREGPT = (161.31, 337.99)
 ALPACA = (19.31, 58.45)
 FULL_PER_S, PUBLISHED_PER_S = 4.0, 2.0
 ALPACA_PER_S = 30.0
-TRACE_S, SAMPLE_S, WARM_SHARE = 600.0, 60.0, 0.2
+TRACE_S, SAMPLE_S, WARM_SHARE = 300.0, 60.0, 0.2
 SEATS, BATCHED_TOKENS = 256, 2_560
 WATERMARK_PERCENT = 1
 SWAP_BLOCK_NS = 409_600
@@ -49,7 +49,7 @@ CONSTANTS = (
     ),
     Constant("published_requests_per_s", PUBLISHED_PER_S, PAPER + "figure 13 (a); measured too, and told in a note"),
     Constant("alpaca_requests_per_s", ALPACA_PER_S, PAPER + "figure 13 (b)"),
-    Constant("trace_s", TRACE_S, "a sixth of the paper's hour; the first fifth is left out, while memory fills"),
+    Constant("trace_s", TRACE_S, "five minutes of the paper's hour; the first fifth is left out, while memory fills"),
     Constant("seats", SEATS, "vLLM 0.1, max_num_seqs"),
     Constant("batched_tokens", BATCHED_TOKENS, "vLLM 0.1, max_num_batched_tokens"),
     Constant("watermark_percent", WATERMARK_PERCENT, "vLLM 0.1, BlockSpaceManager"),
