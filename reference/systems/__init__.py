@@ -24,6 +24,7 @@ __all__ = [
     "SARATHI",
     "SYSTEMS",
     "VLLM_2023",
+    "VLLM_2023_SWAP",
     "System",
     "subjects",
 ]
