@@ -1,7 +1,8 @@
 """All rules, by family: importing this package fills the registry."""
 
 from . import admit, alternatives, batches, composition, departures, door, fairness, iterations, lanes  # isort: skip
-from . import life, liveness, log, memory, preemption, recovery, shares, snapshots, steps, swapping, turns  # isort: skip
+from . import life, liveness, log, memory, output, preemption, recovery, shares, snapshots  # isort: skip
+from . import steps, swapping, turns  # isort: skip
 from . import implications  # isort: skip  (speaks of all of them)
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "liveness",
     "log",
     "memory",
+    "output",
     "preemption",
     "recovery",
     "shares",
