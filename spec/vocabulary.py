@@ -258,10 +258,10 @@ CLAIMS: Mapping[str, str] = {
     "cheaper_recovery": "a preempted request is swapped or recomputed, whichever is cheaper by the declared times",
     "urgency_pays": "whoever takes the place of others costs them less than the delay that it avoids",
     "wait_log": "why a request waits is logged when it changes (a delta waits)",
-    "engine": "an engine computes what is planned, and what it computed can be compared (schedspec serve-sim)",
     "decision_log": "admissions, preemptions and ends are logged with their cause (deltas chosen, displaced, spent)",
     "alternatives": "who would be refused is held or converted as the door declares, once, with a record",
     "clairvoyant": "decisions may read when a request will end, though nobody is told: for oracles to compare with",
+    "engine": "an engine computes what is planned, and what it computed can be compared (schedspec serve-sim)",
     "one_generation": "an idempotency key names one generation while it lives, and retain_ns after it finished",
 }
 

@@ -34,9 +34,8 @@ def test_a_checkpoint_serves_real_lengths_and_its_trace_passes(tmp_path: Path) -
     assert min(run["steps"], run["outputs"], run["alone"]["tokens"]) > 5
     assert run["alone"]["findings"] == []
     results = trace["rules"]
-    assert {
-        results[rule]["verdict"] for rule in ("KV-1", "KV-3", "KV-12", "KV-17", "OUT-1", "OUT-2", "LIFE-1", "OBS-3")
-    } == {"pass"}
+    passed = {rule for rule, result in results.items() if result["verdict"] == "pass"}
+    assert passed >= {"KV-1", "KV-3", "KV-12", "KV-17", "OUT-1", "OUT-2", "LIFE-1", "OBS-3"}
     again = CliRunner().invoke(cli, ["trace", str(report / "run.jsonl"), "--report", str(tmp_path / "again")])
     assert again.exit_code == 0, again.output
 
