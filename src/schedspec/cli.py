@@ -15,6 +15,7 @@ from .commands.replay import replay
 from .commands.reproduce import reproduce
 from .commands.rules import explain, rules
 from .commands.serve_sim import serve_sim
+from .commands.tune import tune
 from .proofs.command import prove
 
 COMMANDS: tuple[click.Command, ...] = (
@@ -33,6 +34,7 @@ COMMANDS: tuple[click.Command, ...] = (
     rules,
     serve_sim,
     trace,
+    tune,
     validate_adapter,
     why,
 )
