@@ -21,11 +21,8 @@ __all__ = [
     "liveness",
     "log",
     "memory",
-<<<<<<< HEAD
     "output",
-=======
     "parking",
->>>>>>> main
     "preemption",
     "recovery",
     "shares",
