@@ -355,6 +355,8 @@ def is_predictable(s: Settings) -> bool:
     has_caps = has_caps or s.prefilling_requests or s.adapter_slots
     has_caps = has_caps or any(lane.maximum_percent < 100 for lane in s.lanes)
     is_plain = s.reserve == "declared" and s.at_blocked_head == "break" and s.chunked_prefill
+    is_plain = is_plain and s.batch_mix == "hybrid" and s.batching == "iteration" and s.phase_first == "admission"
+    is_plain = is_plain and s.admission_period_steps == 1 and not s.disjoint_steps
     return is_plain and s.overlap_depth == 1 and not has_caps and not s.preempt_lower_class
 
 

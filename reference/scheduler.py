@@ -17,7 +17,6 @@ from ..spec.vocabulary import (
     Plan,
     Receipt,
     Request,
-    RequestView,
     Settings,
 )
 from .admission import claims_of_door
@@ -28,6 +27,7 @@ from .door import AtTheDoor
 from .job import ENDED, RUNNING, WAITING, Job
 from .selection.promises import claims_of_sharing, constants_of_sharing
 from .state import Decision, Entry, State
+from .swapping import Swapping, view_of
 
 __version__ = "1"
 
@@ -35,7 +35,7 @@ ONE_QUEUE = ("fcfs", "priority", "edf", "sjf", "aging")
 """Policies under which a preempted request has the place that it had, and nobody behind it is resumed before."""
 
 
-class Scheduler(AtTheDoor, Deciding):
+class Scheduler(AtTheDoor, Deciding, Swapping):
     """A subject (`schedspec.spec.vocabulary.Subject`).  `record=False` leaves deltas out, for measurements."""
 
     def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
@@ -52,6 +52,7 @@ class Scheduler(AtTheDoor, Deciding):
             ordered=True,
             claims=claims_of(self.state.settings),
             constants=constants_of(self.state.settings),
+            admission_period_steps=self.state.settings.admission_period_steps,
         )
 
     def submit(self, request: Request, now_ns: int) -> Receipt:
@@ -76,6 +77,7 @@ class Scheduler(AtTheDoor, Deciding):
         self.begin_call(now_ns)
         self.state.step += 1
         decision = self.decide()
+        self.log_choices(decision)
         self.release(decision)
         self.allocate(decision)
         self.log_waits(decision)
@@ -110,29 +112,25 @@ class Scheduler(AtTheDoor, Deciding):
     def observe(self) -> Observation:
         state, pool = self.state, self.state.pool
         live = list(state.live())
+        swapped = [job for job in live if job.is_swapped]
         return Observation(
             counters={
                 "running": len(state.running),
-                "waiting": state.queue.size,
+                "waiting": state.queue.size - len(swapped),
+                "swapped": len(swapped),
                 "free_blocks": pool.available,
                 "used_blocks": len(pool.refs),
+                "free_host_blocks": len(state.host.free),
             },
-            requests={
-                job.id: RequestView(
-                    state="waiting" if job.state == WAITING else "running",
-                    issued=job.issued,
-                    computed=job.computed,
-                    outputs=job.outputs,
-                    in_flight=job.in_flight,
-                )
-                for job in live
-            },
+            requests={job.id: view_of(job) for job in live},
             tables={job.id: list(job.table) for job in live if job.table},
             free=list(pool.free),
             evictable=list(pool.evictable),
             ref_counts=dict(pool.refs),
             index=sorted(pool.key_of),
             client_counters=state.queue.counters(),
+            host_tables={job.id: list(job.saved) for job in swapped},
+            host_free=list(state.host.free),
         )
 
     def canonical(self, requests: Mapping[str, int], clients: Mapping[str, int]) -> Hashable:
@@ -147,9 +145,11 @@ class Scheduler(AtTheDoor, Deciding):
     def release(self, decision: Decision) -> None:
         for job in decision.victims:
             self.preempt(job, decision.requester or job)
+            self.log_displaced(job, "blocks")
         for admission in decision.admissions:
             for job in admission.victims:
                 self.preempt(job, admission.job)
+                self.log_displaced(job, "class")
 
     def allocate(self, decision: Decision) -> None:
         """Cached blocks are secured before anything is taken, or growth might evict them."""
@@ -159,7 +159,15 @@ class Scheduler(AtTheDoor, Deciding):
             self.grow(job, job.issued + tokens)
         for admission in decision.admissions:
             self.grow(admission.job, admission.reserved_tokens)
+            self.bring_back(admission.job)
             self.seat(admission.job, admission.start)
+
+    def log_displaced(self, job: Job, cause: str) -> None:
+        log, state = self.state.log, self.state
+        if log is not None:
+            log.turns(job.id, WAITING, state.now_ns)
+            log.joins(job.arrival)
+            state.deltas.append(("displaced", job.id, cause))
 
     def log_waits(self, decision: Decision) -> None:
         """What has changed; who was next and is not any more waits for the order, like all others."""
@@ -169,6 +177,16 @@ class Scheduler(AtTheDoor, Deciding):
         now = dict.fromkeys(before, "order") | state.waits
         state.deltas += [("waits", job.id, limit) for job, limit in now.items() if before.get(job, "order") != limit]
         state.logged = {job: limit for job, limit in now.items() if limit != "order"}
+
+    def log_choices(self, decision: Decision) -> None:
+        """By places in the line as it stood before the step: who goes no earlier than it came is next in line."""
+        log = self.state.log
+        if log is None:
+            return
+        for after, admission in enumerate(decision.admissions, 1):
+            job, before = admission.job, log.place(admission.job.arrival)
+            by = "line" if before <= after and admission.by != "aging" else admission.by
+            self.state.chosen[job] = ("chosen", job.id, by, before, after)
 
     def charge(self, decision: Decision) -> Plan:
         return self.plan(decision.growth + [(admission.job, admission.tokens) for admission in decision.admissions])
@@ -199,13 +217,20 @@ class Scheduler(AtTheDoor, Deciding):
         job.admission = state.admissions
         job.state = RUNNING
         job.issued = job.computed = cached_tokens
-        job.prefill_end = job.known
-        job.indexed_blocks = cached_tokens // state.settings.block_size
+        if job.is_swapped:
+            job.kept = job.indexed_blocks = 0
+        else:
+            job.prefill_end = job.known
+            job.indexed_blocks = cached_tokens // state.settings.block_size
         state.running[job.id] = job
         if self.record:
             state.deltas.append(("resumed" if job.was_preempted else "admitted", job.id, cached_tokens))
         job.was_preempted = False
         state.logged.pop(job, None)
+        if state.log is not None:
+            state.log.turns(job.id, RUNNING, state.now_ns)
+            state.log.leaves(job.arrival)
+            state.deltas.append(state.chosen.pop(job))
 
     def issue(self, job: Job, tokens: int) -> Entry:
         """Positions are scheduled; the last known one is followed by a placeholder for the token to come."""
@@ -235,7 +260,10 @@ class Scheduler(AtTheDoor, Deciding):
         return job.outputs >= job.request.max_output_tokens
 
     def preempt(self, job: Job, requester: Job) -> None:
-        """Out of the running set and back to its place; prompt and outputs stay, all else is computed again."""
+        """Out of the running set and back to its place; prompt and outputs stay, all else is saved or lost."""
+        how = self.recovery_of(job)
+        if how == "swap":
+            self.save(job)
         self.give_all(job)
         del self.state.running[job.id]
         self.state.adapters.leave(job)
@@ -250,11 +278,12 @@ class Scheduler(AtTheDoor, Deciding):
         if self.state.gate is not None:
             self.state.gate.waits(job)
         if self.record:
-            self.state.deltas.append(("preempted", job.id, "recompute", requester.id))
+            self.state.deltas.append(("preempted", job.id, how, requester.id))
 
     def end(self, job: Job, event: Delta) -> None:
         state = self.state
         self.give_all(job)
+        self.drop(job)
         if state.gate is not None:
             state.gate.ends(job, event[0], state.now_ns)
         waited = job.state == WAITING
@@ -269,6 +298,9 @@ class Scheduler(AtTheDoor, Deciding):
         del state.jobs[job.id]
         if self.record:
             state.deltas.append(event)
+        if state.log is not None:
+            state.log.leaves(job.arrival)
+        self.log_end(job.id)
 
     # --- blocks of one request ---------------------------------------------------------------------------
 
@@ -322,8 +354,8 @@ class Scheduler(AtTheDoor, Deciding):
 
 def claims_of(settings: Settings) -> frozenset[str]:
     """What the settings make the scheduler promise."""
-    claims = {"hard_budget", "hybrid", settings.policy, settings.at_blocked_head, "watermark"}
-    claims |= _of_victims(settings) | _of_order(settings) | _of_composition(settings)
+    claims = {"hard_budget", settings.policy, settings.at_blocked_head, "watermark"}
+    claims |= _of_victims(settings) | _of_order(settings) | _of_composition(settings) | _of_iterations(settings)
     if settings.reserve != "on_demand":
         claims.add("full_reserve" if settings.reserve == "known" else f"{settings.reserve}_reserve")
     if settings.prefix_caching:
@@ -332,11 +364,23 @@ def claims_of(settings: Settings) -> frozenset[str]:
         claims.add("adapters")
     if settings.overlap_depth > 1:
         claims.add("overlap")
-    if settings.log_waits:
+    if settings.recover != "recompute":
+        claims.add("swap")
+    if settings.recover == "cheaper":
+        claims.add("cheaper_recovery")
+    if settings.decode_step_ns:
+        claims.add("urgency_pays")
+    if settings.log_waits and settings.batch_mix == "hybrid" and admits_in_each_step(settings):
         claims.add("wait_log")
+    if settings.log_decisions:
+        claims.add("decision_log")
     if settings.cancel_on_disconnect:
         claims.add("disconnects")
     return frozenset(claims | claims_of_sharing(settings) | claims_of_door(settings))
+
+
+def admits_in_each_step(settings: Settings) -> bool:
+    return settings.batching == "iteration" and settings.admission_period_steps == 1
 
 
 def _of_victims(settings: Settings) -> set[str]:
@@ -348,6 +392,7 @@ def _of_victims(settings: Settings) -> set[str]:
     by_priority = settings.policy == "priority" and not settings.max_overtaken
     claims = {"lowest_priority"} if settings.victim == "lowest_priority" and by_priority else set()
     is_declared = not settings.max_overtaken or settings.at_blocked_head == "break"
+    is_declared = is_declared and not settings.decode_step_ns  # it is waited for, where that costs less
     return claims | {"class_preemption"} if is_declared else claims
 
 
@@ -365,11 +410,31 @@ def _of_order(settings: Settings) -> set[str]:
 
 
 def _of_composition(settings: Settings) -> set[str]:
-    """No decode is left out if the budget has a chunk for every seat, or a token where prompts run in one piece."""
+    """No decode is left out if the budget has a chunk for every seat, or a token where prompts run in one piece or
+    decodes come first."""
     limited = settings.chunked_prefill and settings.chunk_tokens > 0
     chunk = 1 if not settings.chunked_prefill else settings.chunk_tokens or settings.token_budget
+    chunk = 1 if settings.phase_first == "decode" else chunk
     claims = {"prompt_share"} if limited else set()
-    return claims | {"stall_free", "mixes_prefill"} if settings.seats * chunk <= settings.token_budget else claims
+    is_free = settings.batch_mix == "hybrid" and settings.seats * chunk <= settings.token_budget
+    return claims | {"stall_free", "mixes_prefill"} if is_free else claims
+
+
+def _of_iterations(settings: Settings) -> set[str]:
+    """Of the phases of a step, and of who is in which.  Nobody is preempted whose whole life is reserved; then, if all
+    are in one queue and the budget goes to the first, who came earlier runs as often."""
+    claims = {settings.batch_mix, "full_chunks"} if settings.chunked_prefill else {settings.batch_mix}
+    claims |= {"iteration_level"} if admits_in_each_step(settings) and settings.batch_mix == "hybrid" else set()
+    claims |= {"disjoint_steps"} if settings.disjoint_steps else set()
+    if settings.reserve not in ("declared", "model") or settings.preempt_lower_class:
+        return claims
+    is_plain = (
+        settings.batch_mix == "hybrid"
+        and settings.phase_first in ("admission", "alternate")
+        and not settings.adapter_slots
+    )
+    in_order = settings.policy == "fcfs" and settings.at_blocked_head == "break"
+    return claims | {"no_preemption"} | ({"iteration_fcfs"} if is_plain and in_order else set())
 
 
 def constants_of(settings: Settings) -> dict[str, int]:

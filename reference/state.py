@@ -8,7 +8,10 @@ from ..spec.vocabulary import Delta, Settings
 from .adapters import Adapters
 from .admission import Gate, new_gate
 from .alternatives import Held
+from .host import Host
 from .job import ENDED, Job
+from .log import DecisionLog
+from .phases import BOTH, Phases
 from .pool import Pool
 from .prefixes import Prefixes
 from .selection import Queue, new_queue
@@ -28,7 +31,7 @@ class Entry:
 @define(eq=False)
 class Admission:
     """Who enters, with which cached blocks, from which position, how many tokens in this step, how many positions it
-    reserves blocks for, and whose place it takes."""
+    reserves blocks for, and whose place it takes; `by` which rule it was next."""
 
     job: Job
     cached_blocks: list[int]
@@ -36,6 +39,7 @@ class Admission:
     tokens: int
     reserved_tokens: int
     victims: list[Job] = Factory(list)
+    by: str = "line"
 
 
 @define(eq=False)
@@ -57,6 +61,7 @@ class State:
     adapters: Adapters
     queue: Queue
     gate: Gate | None
+    host: Host
     jobs: dict[str, Job] = Factory(dict)
     running: dict[str, Job] = Factory(dict)
     seen: set[str] = Factory(set)
@@ -66,8 +71,12 @@ class State:
     arrivals: int = 0
     admissions: int = 0
     now_ns: int = 0
+    phases: Phases = BOTH
+    since_round: int = 0
     waits: dict[Job, str] = Factory(dict)
     logged: dict[Job, str] = Factory(dict)
+    log: DecisionLog | None = None
+    chosen: dict[Job, Delta] = Factory(dict)
 
     @classmethod
     def of(cls, settings: Settings, pool: Pool | None = None) -> "State":
@@ -75,7 +84,8 @@ class State:
         prefixes = Prefixes(settings, pool)
         adapters = Adapters(settings.adapter_slots)
         queue = new_queue(settings, prefixes, adapters)
-        return cls(settings, pool, prefixes, adapters, queue, new_gate(settings))
+        log = DecisionLog() if settings.log_decisions else None
+        return cls(settings, pool, prefixes, adapters, queue, new_gate(settings), Host.of(settings), log=log)
 
     @property
     def held(self) -> Mapping[str, Held]:

@@ -22,9 +22,11 @@ from .vocabulary import (
     CONSTANTS,
     CONVERSIONS,
     DELTAS,
+    DISPLACEMENTS,
     FINISH_REASONS,
     LEVELS,
     NEEDED_CONSTANTS,
+    ORDERINGS,
     PREEMPTIONS,
     REFUSAL_REASONS,
     WAIT_LIMITS,
@@ -367,6 +369,14 @@ _DELTA_FIELDS: Mapping[str, Check] = {
     "limit": _one_of(*WAIT_LIMITS),
     "decided_after_ns": _natural,
     "into": _one_of(*CONVERSIONS),
+    "by": _one_of(*ORDERINGS),
+    "before": _positive,
+    "after": _positive,
+    "cause": _one_of(*DISPLACEMENTS),
+    "held_ns": _any_integer,
+    "waited_ns": _any_integer,
+    "ran_ns": _any_integer,
+    "whole_ns": _any_integer,
 }
 _FINISH_REASON = _one_of(*FINISH_REASONS)
 
@@ -576,6 +586,8 @@ _OBSERVATION: Mapping[str, Check] = {
     "ref_counts": _mapping(_block_key, _any_integer),
     "index": _naturals,
     "client_counters": _mapping(_text, _any_integer),
+    "host_tables": _mapping(_text, _naturals),
+    "host_free": _naturals,
 }
 
 

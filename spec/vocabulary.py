@@ -40,7 +40,8 @@ LEVELS: tuple[Level, ...] = ("decisions", "counters", "tables")
 
 Delta = tuple[Any, ...]
 
-PREEMPTIONS = ("recompute",)
+PREEMPTIONS = ("recompute", "swap")
+"""Computed again, or saved in host blocks and brought back."""
 FINISH_REASONS = ("stop", "length")
 
 DELTAS: Mapping[str, tuple[str, ...]] = {
@@ -61,6 +62,12 @@ DELTAS: Mapping[str, tuple[str, ...]] = {
     "deferred": ("request", "decided_after_ns"),
     "converted": ("request", "into"),
     "entered": ("request",),
+    "swapped_out": ("request", "blocks"),
+    "swapped_in": ("request", "blocks"),
+    "dropped": ("request", "blocks"),
+    "chosen": ("request", "by", "before", "after"),
+    "displaced": ("request", "cause"),
+    "spent": ("request", "held_ns", "waited_ns", "ran_ns", "whole_ns"),
 }
 """Delta name -> its fields, in the order in which they stand in the tuple after the name.
 
@@ -70,13 +77,19 @@ the request that the memory is for, or None; `shared` a request joins the holder
 index now names full blocks of the request by their token prefix; `delivered` columns: output tokens in the order in
 which clients get them; `waits` why a request waits, one of `WAIT_LIMITS`, when that changes; `deferred` the door holds
 a request instead of refusing it, and decides within that time; `converted` it gets one of `CONVERSIONS` instead of a
-refusal; `entered` the door takes in one that it held.
+refusal; `entered` the door takes in one that it held; `swapped_out` host blocks that save the first blocks of its
+table, in order; `swapped_in` host blocks that are copied to the first blocks of its table, in order, and are free
+again; `dropped` host blocks that are free again without that.  Of decisions: `chosen` by which of `ORDERINGS` an
+admitted request was next, its place by arrival among those who waited before the step, and its place among the
+admissions of the step, both from 1; `displaced` for which of `DISPLACEMENTS` a request was preempted; `spent` how long
+a request that has ended was held at the door, waited and ran, and how long all of it took.
 """
 
 WAIT_LIMITS = (
     "victims",
     "seats",
     "budget",
+    "period",
     "results",
     "client cap",
     "lane share",
@@ -89,6 +102,13 @@ WAIT_LIMITS = (
     "order",
 )
 """The closed set of reasons to wait, in the order in which they are asked; `spec/waiting.py` explains each."""
+
+ORDERINGS = ("line", "aging", "skip", "policy", "adapter")
+"""By what a request is next: it came first; it has waited long; whoever stood before it did not fit; the policy orders
+so; the adapter of whoever came earlier cannot be loaded."""
+
+DISPLACEMENTS = ("blocks", "class")
+"""Why a request loses its place: others need blocks; one of a better class takes it."""
 
 REFUSAL_REASONS = (
     "kv_blocks",
@@ -174,6 +194,12 @@ class Capabilities:
 CLAIMS: Mapping[str, str] = {
     "hard_budget": "all tokens of a step, decodes included, stay within the token budget",
     "hybrid": "a step may mix prefill and decode, and leaves nobody out who could run",
+    "exclusive": "a step is of prefill or of decode, never of both",
+    "iteration_level": "requests are admitted at every iteration that has room, whatever runs",
+    "iteration_fcfs": "of two requests with something left to run, the earlier one has run in at least as many steps",
+    "disjoint_steps": "a request is in one step in flight at most",
+    "full_chunks": "a prompt is cut where the budget or chunk_tokens ends, and nowhere else",
+    "no_preemption": "nobody is preempted",
     "stall_free": "a step leaves out no decode that could run",
     "mixes_prefill": "while a decode could run, at most prefill_only_steps steps in a row do prefill alone",
     "prompt_share": "one prompt gets at most chunk_tokens of a step while another waits for prefill",
@@ -228,8 +254,13 @@ CLAIMS: Mapping[str, str] = {
     "rates": "rate_requests and rate_tokens hold in every window of rate_window_ns",
     "inter_token": "no step takes longer than inter_token_ns by the declared time model",
     "disconnects": "whose client is gone is cancelled at once, unless it declared to survive",
+    "swap": "a preempted request may keep its KV in host blocks, and comes back with all of it",
+    "cheaper_recovery": "a preempted request is swapped or recomputed, whichever is cheaper by the declared times",
+    "urgency_pays": "whoever takes the place of others costs them less than the delay that it avoids",
     "wait_log": "why a request waits is logged when it changes (a delta waits)",
+    "decision_log": "admissions, preemptions and ends are logged with their cause (deltas chosen, displaced, spent)",
     "alternatives": "who would be refused is held or converted as the door declares, once, with a record",
+    "clairvoyant": "decisions may read when a request will end, though nobody is told: for oracles to compare with",
     "one_generation": "an idempotency key names one generation while it lives, and retain_ns after it finished",
 }
 
@@ -349,6 +380,7 @@ class Observation:
     `free` and `evictable` are lists as the subject keeps them, so that a block listed twice shows.
     `index` names the blocks that the prefix index points to; `obligations` are (block, owner, reason).
     `client_counters`: client -> its counter, where service is shared by counters; it belongs to counters too.
+    `host_tables`: swapped request -> its host blocks, in order; `host_free`: the host blocks that hold nothing.
     """
 
     counters: Mapping[str, int] = Factory(dict)
@@ -362,6 +394,8 @@ class Observation:
     ref_counts: Mapping[int, int] = Factory(dict)
     index: Sequence[int] = ()
     client_counters: Mapping[str, int] = Factory(dict)
+    host_tables: Mapping[str, Sequence[int]] = Factory(dict)
+    host_free: Sequence[int] = ()
 
 
 @frozen
@@ -394,8 +428,9 @@ class Header:
     subject: str = "unknown"
 
 
-COUNTERS = ("running", "waiting", "free_blocks", "used_blocks")
-"""Counters that OBS-3 knows: a subject exports those that it has.  `free_blocks` includes evictable ones."""
+COUNTERS = ("running", "waiting", "swapped", "free_blocks", "used_blocks", "free_host_blocks")
+"""Counters that OBS-3 knows: a subject exports those that it has.  `free_blocks` includes evictable ones, `waiting`
+does not include who is swapped."""
 
 
 class Subject(Protocol):

@@ -5,13 +5,39 @@ show that a rule can fail, that the search finds it, and what else breaks with i
 """
 
 from ...spec.vocabulary import SubjectFactory
-from . import admission, alternatives, fairness, lanes, life, liveness, memory, others, preemption, steps
+from . import (
+    admission,
+    alternatives,
+    fairness,
+    iterations,
+    lanes,
+    life,
+    liveness,
+    memory,
+    others,
+    preemption,
+    steps,
+    swapping,
+)
 from .base import FAULTS, OTHERS
 from .fairness import CallsArrivalFair, SharesOtherwise
 from .memory import LeaksAtCancel
 from .preemption import PreemptsTheOldest
 
-FAMILIES = (admission, alternatives, fairness, lanes, life, liveness, memory, others, preemption, steps)
+FAMILIES = (
+    admission,
+    alternatives,
+    fairness,
+    iterations,
+    lanes,
+    life,
+    liveness,
+    memory,
+    others,
+    preemption,
+    steps,
+    swapping,
+)
 """Importing them fills FAULTS."""
 
 

@@ -1,6 +1,6 @@
 """Published numbers, and what the same system comes to here: constants first, then the comparison.
 
-A reproduction is a file with a `Reproduction` (`framework.py`), listed in `catalogue.py`; `schedspec reproduce` runs it.
+A reproduction is a file with a `Reproduction` (`framework.py`) and an entry in `catalogue.py`: `schedspec reproduce`.
 """
 
 from .catalogue import REPRODUCTIONS

@@ -3,5 +3,8 @@
 from collections.abc import Mapping
 
 from .framework import Reproduction
+from .orca import ORCA_THROUGHPUT
+from .sarathi import SARATHI_CAPACITY
+from .vllm import VLLM
 
-REPRODUCTIONS: Mapping[str, Reproduction] = {}
+REPRODUCTIONS: Mapping[str, Reproduction] = {found.name: found for found in (ORCA_THROUGHPUT, VLLM, SARATHI_CAPACITY)}

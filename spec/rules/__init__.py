@@ -1,7 +1,7 @@
 """All rules, by family: importing this package fills the registry."""
 
-from . import admit, alternatives, batches, composition, departures, door, fairness, lanes, life, liveness  # isort: skip
-from . import log, memory, preemption, shares, snapshots, steps, turns  # isort: skip
+from . import admit, alternatives, batches, composition, departures, door, fairness, iterations, lanes  # isort: skip
+from . import life, liveness, log, memory, preemption, recovery, shares, snapshots, steps, swapping, turns  # isort: skip
 from . import implications  # isort: skip  (speaks of all of them)
 
 __all__ = [
@@ -13,14 +13,17 @@ __all__ = [
     "door",
     "fairness",
     "implications",
+    "iterations",
     "lanes",
     "life",
     "liveness",
     "log",
     "memory",
     "preemption",
+    "recovery",
     "shares",
     "snapshots",
     "steps",
+    "swapping",
     "turns",
 ]

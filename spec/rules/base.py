@@ -7,7 +7,7 @@ from ..vocabulary import blocks_for
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..monitor import Monitor, StepView
+    from ..monitor import Monitor, StepView, Victim
     from ..tracks import Track
     from ..vocabulary import Delta, Message, Observation, Request
 
@@ -25,6 +25,9 @@ class TraceRule:
 
     def on_accept(self, m: "Monitor", track: "Track") -> None: ...
 
+    def on_preempt(self, m: "Monitor", victim: "Victim") -> None:
+        """Before what the victim leaves is gone."""
+
     def on_door(self, m: "Monitor", request: "Request | None", delta: "Delta") -> None:
         """A request that the door held has entered or is gone; None: a delta of the door is about somebody else."""
 
@@ -33,6 +36,9 @@ class TraceRule:
 
     def on_logged(self, m: "Monitor", track: "Track", limit: str) -> None:
         """The subject says why a request waits."""
+
+    def on_decided(self, m: "Monitor", track: "Track", delta: "Delta") -> None:
+        """The subject says by which rule it decided about a request, or what its time was spent on."""
 
     def on_admit(self, m: "Monitor", track: "Track") -> None: ...
 
@@ -73,6 +79,12 @@ def has_stray(m: "Monitor", track: "Track") -> bool:
 def record(m: "Monitor", request: str) -> Any:
     """The relation's record of a request."""
     return m.world.RequestId[request]
+
+
+def positions_to_run(m: "Monitor", track: "Track") -> int:
+    """What is known of one that waits, less what it kept when it was swapped."""
+    r = record(m, track.id)
+    return int(r.known - r.kept)
 
 
 def tokens_to_hold(m: "Monitor", track: "Track") -> int:

@@ -46,6 +46,7 @@ def with_features(dice: Random, settings: Settings, policies: Sequence[Policy] =
         drawn |= _of_clients(dice, settings)
     if settings.policy == "lanes":
         drawn["lanes"] = _lanes(dice)
+    drawn |= _of_iterations(dice, settings)
     return evolve(settings, **drawn)
 
 
@@ -78,6 +79,15 @@ def _of_turns(dice: Random, settings: Settings) -> dict[str, Any]:
     return drawn
 
 
+def _of_iterations(dice: Random, settings: Settings) -> dict[str, Any]:
+    """Last of all, so that what was drawn before stays what it was."""
+    drawn = _sometimes(dice, 12, "batch_mix", "exclusive") | _sometimes(
+        dice, 15, "phase_first", "decode", "prefill", "alternate"
+    )
+    drawn |= _sometimes(dice, 6, "batching", "request") | _sometimes(dice, 6, "admission_period_steps", 2, 3)
+    return drawn | (_sometimes(dice, 25, "disjoint_steps", True) if settings.overlap_depth > 1 else {})
+
+
 def _of_charges(dice: Random) -> dict[str, Any]:
     drawn = _sometimes(dice, 30, "prices", {"a": 2}, {"a": 1, "b": 3})
     return drawn | _sometimes(dice, 30, "charge_prompt", "chunk") | _sometimes(dice, 25, "charge_prediction", True)
@@ -104,6 +114,20 @@ def _lane(dice: Random, name: str, share: int, shape: dict[str, Any]) -> Lane:
     if dice.randrange(100) < 5:
         drawn |= {"objective_steps": dice.randint(2, 12), "load_tokens": dice.choice((6, 12, 20))}
     return Lane(name=name, share_percent=share, **shape, **drawn)
+
+
+# --- victims -----------------------------------------------------------------------------------------------
+
+
+def with_host(dice: Random, settings: Settings) -> Settings:
+    """Now and then victims may be swapped, and somebody who would take their place asks what that costs."""
+    if dice.random() < 0.88:
+        return settings
+    drawn: dict[str, Any] = {"swap_block_ns": dice.choice((1, 3, 8)), "recompute_token_ns": dice.choice((1, 2, 4))}
+    drawn |= {"recover": dice.choice(("swap", "cheaper")), "host_blocks": dice.choice((1, 2, 4, settings.blocks))}
+    if settings.preempt_lower_class:
+        drawn |= _sometimes(dice, 50, "decode_step_ns", 1, 4, 20)
+    return evolve(settings, **drawn)
 
 
 # --- the door ----------------------------------------------------------------------------------------------
@@ -136,7 +160,9 @@ def with_door(dice: Random, settings: Settings, *, always: bool = False) -> Sett
 
 
 def with_alternatives(dice: Random, settings: Settings) -> Settings:
-    """Every second door with limits has something else than a refusal."""
+    """Now and then decisions are logged; every second door with limits has something else than a refusal."""
+    if dice.random() < 0.1:
+        settings = evolve(settings, log_decisions=True)
     door = settings.door
     if not any(getattr(door, name) for name in PASSING) or dice.random() < 0.5:
         return settings

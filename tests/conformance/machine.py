@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from schedspec.spec.vocabulary import Policy, Settings, Unsupported
 
 from .driver import Driver
-from .features import at_the_door, of_feature, with_alternatives, with_door, with_features
+from .features import at_the_door, of_feature, with_alternatives, with_door, with_features, with_host
 from .negotiate import negotiated
 from .script import COMPLETE, STEP, Contradiction, Op, cancel, submit, with_deadline
 
@@ -64,7 +64,8 @@ def small_settings(draw: st.DrawFn, policies: Sequence[Policy] = ()) -> Settings
     )
     drawn = draw(SEEDS)
     settings = with_door(Random(f"door {drawn}"), with_features(Random(drawn), settings, policies))
-    return with_alternatives(Random(f"alternatives {drawn}"), settings)
+    settings = with_alternatives(Random(f"alternatives {drawn}"), settings)
+    return with_host(Random(f"host {drawn}"), settings)
 
 
 @st.composite

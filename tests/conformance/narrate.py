@@ -162,16 +162,25 @@ class Teller:
             return f"index forgets {blocks_in_words(delta[1])}"
         if kind in ("took", "gave", "shared", "indexed"):
             return f"{delta[1]} {kind} {blocks_in_words(delta[2])}"
+        if kind in OF_HOST:
+            return f"{delta[1]} {OF_HOST[kind]} host {blocks_in_words(delta[2])}"
         if kind in ("admitted", "resumed"):
             return f"{kind} {delta[1]}" + (f" with {counted(delta[2], 'cached token')}" if delta[2] else "")
         if kind == "preempted":
-            return f"preempted {delta[1]}" + ("" if delta[3] in (None, delta[1]) else f" for {delta[3]}")
+            by = " by swap" if delta[2] == "swap" else ""
+            return f"preempted {delta[1]}{by}" + ("" if delta[3] in (None, delta[1]) else f" for {delta[3]}")
         if kind == "waits":
             return f"{delta[1]} waits for {delta[2]}"
         if kind == "deferred":
             return f"{delta[1]} is held at the door, for at most {delta[2]:,} ns"
         if kind == "converted":
             return f"{delta[1]} is converted to {delta[2]}"
+        if kind == "chosen":
+            return f"{delta[1]} was next by {delta[2]}, from place {delta[3]} to {delta[4]}"
+        if kind == "displaced":
+            return f"{delta[1]} makes room for {'others' if delta[2] == 'blocks' else 'a better class'}"
+        if kind == "spent":
+            return f"{delta[1]} was held {delta[2]:,}, waited {delta[3]:,}, ran {delta[4]:,} of {delta[5]:,} ns"
         if kind == "entered":
             return f"{delta[1]} enters"
         return f"{kind} {delta[1]}" + (f" ({delta[2]})" if len(delta) > 2 else "")
@@ -194,6 +203,9 @@ class Teller:
         if shown.free:
             parts.append(f"free [{ranges(shown.free)}]")
         return "; ".join(parts)
+
+
+OF_HOST = {"swapped_out": "goes to", "swapped_in": "comes back from", "dropped": "drops"}
 
 
 def _of_request(request: Request) -> Iterator[str]:

@@ -8,10 +8,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from attrs import asdict, evolve, field, frozen
+from attrs import asdict, evolve, field, fields_dict, frozen
 
-from schedspec.spec.protocol import read_request, read_setting_value, read_settings
-from schedspec.spec.vocabulary import NS_PER_S, WEIGHTS, Request, Settings, strays
+from schedspec.spec.protocol import did_you_mean, read_request, read_setting_value, read_settings
+from schedspec.spec.vocabulary import NS_PER_S, OPEN, WEIGHTS, Door, Request, Settings, strays
 from schedspec.spec.vocabulary import to_json as as_plain
 
 OpKind = Literal["submit", "cancel", "step", "complete", "repeat", "tick", "retry", "leave"]
@@ -52,9 +52,24 @@ def with_setting(settings: Settings, name: str, value: object) -> Settings:
         return with_setting(settings, "policy", Settings().policy)
     elif name in ("aging_picks", "aging_credit") and not value:
         changes |= {"aging_picks": 0, "aging_credit": 0}
+    elif (name, value) == ("recover", "swap"):
+        changes["host_blocks"] = settings.host_blocks or settings.blocks
+    elif (name, value) == ("reserve", "model"):
+        changes["max_model_tokens"] = max(2, min(settings.max_model_tokens, settings.blocks * settings.block_size))
+    elif name in ALONE_SAY_NOTHING and value == getattr(Settings(), name):
+        changes |= {other: getattr(Settings(), other) for other in ALONE_SAY_NOTHING[name]}
     elif name in WEIGHTS:
         changes = {weight: getattr(Settings(), weight) for weight in WEIGHTS} | changes
     return evolve(settings, **changes)
+
+
+ALONE_SAY_NOTHING = {
+    "host_blocks": ("recover",),
+    "recover": ("host_blocks",),
+    "preempt_lower_class": ("decode_step_ns",),
+    "recompute_token_ns": ("decode_step_ns",),
+}
+"""What else goes when one of these is at its default."""
 
 
 class Contradiction(ValueError):
@@ -80,6 +95,8 @@ def with_settings(settings: Settings, changes: Mapping[str, object]) -> Settings
 def read_setting(text: str) -> tuple[str, object]:
     """`name=value` of the command line.  Raises ValueError with one sentence."""
     name, equals, value = text.partition("=")
+    if equals and name.startswith(OF_THE_DOOR):
+        return name, _read_limit(name, value)
     plain = asdict(Settings())
     if not equals or name not in plain:
         raise ValueError(f"{text!r} is no setting: write NAME=VALUE, with a name of {', '.join(plain)}")
@@ -95,6 +112,32 @@ def read_setting(text: str) -> tuple[str, object]:
         except ValueError:
             raise ValueError(f"setting {name} is {value!r}, but must be an integer") from None
     return name, value
+
+
+OF_THE_DOOR = "door."
+
+
+def read_settings_of(texts: Iterable[str], common: Mapping[str, Any]) -> dict[str, Any]:
+    """Common settings with these.  `door.queue_requests=8` changes one limit, and leaves the others as they are.
+    Raises ValueError with one sentence."""
+    chosen = dict(common)
+    for name, value in map(read_setting, texts):
+        if name.startswith(OF_THE_DOOR):
+            limit: dict[str, Any] = {name.removeprefix(OF_THE_DOOR): value}
+            chosen["door"] = evolve(chosen.get("door", OPEN), **limit)
+        else:
+            chosen[name] = value
+    return chosen
+
+
+def _read_limit(name: str, value: str) -> int:
+    limit = name.removeprefix(OF_THE_DOOR)
+    if limit not in fields_dict(Door):
+        raise ValueError(f"the door has no limit {limit!r}: {did_you_mean(limit, fields_dict(Door))}")
+    try:
+        return int(value)
+    except ValueError:
+        raise ValueError(f"setting {name} is {value!r}, but must be an integer") from None
 
 
 def _read_json(name: str, value: str) -> object:

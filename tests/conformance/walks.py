@@ -12,7 +12,7 @@ from attrs import evolve, frozen
 
 from schedspec.spec.vocabulary import OPEN, Policy, Settings, blocks_for
 
-from .features import at_the_door, of_feature, with_alternatives, with_door, with_features
+from .features import at_the_door, of_feature, with_alternatives, with_door, with_features, with_host
 from .script import COMPLETE, STEP, Op, Script, cancel, submit, with_deadline
 
 POLICIES: tuple[Policy, ...] = ("vtc", "vtc", "lcf", "round_robin", "edf", "sjf", "aging")
@@ -42,6 +42,7 @@ def walk(seed: int, policies: Sequence[Policy] = ()) -> Script:
     settings = with_features(Random(f"features {seed}"), world, policies)
     settings = with_door(Random(f"door {seed}"), settings)
     settings = with_alternatives(Random(f"alternatives {seed}"), settings)
+    settings = with_host(Random(f"host {seed}"), settings)
     ops: Iterable[Op] = _operations(dice, mood)
     if settings != world:
         asked = Random(f"requests {seed}")

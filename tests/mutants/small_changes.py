@@ -20,7 +20,12 @@ from attrs import frozen
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("optimized", "kernels", "reference", "spec", "proofs", "src", "tests")
 TESTS = (
-    *("tests/unit/test_calendar.py", "tests/unit/test_run_ahead.py", "tests/unit/test_optimized_limits.py"),
+    *(
+        "tests/unit/test_waiting_lines.py",
+        "tests/unit/test_calendar.py",
+        "tests/unit/test_run_ahead.py",
+        "tests/unit/test_optimized_limits.py",
+    ),
     "tests/unit/test_optimized.py",
 )
 NOTICED = 1
@@ -178,7 +183,11 @@ OPTIMIZED = (
         "self.left[rows] = self.prefill_end[rows] = prompt + outputs",
         "self.left[rows] = self.prefill_end[rows] = prompt",
     ),
-    Change("service", "self.bound >= LARGEST", "self.bound >= 4 * LARGEST"),
+    Change(
+        "service",
+        "if self.bound >= LARGEST:\n            self._empty()\n            self.bound",
+        "if self.bound >= 4 * LARGEST:\n            self._empty()\n            self.bound",
+    ),
     Change("service", "            self.bound = more", "            self.bound = 0"),
     Change("service", "self._make_room(most * len(members))", "self._make_room(most)"),
     Change("service", "            np.subtract.at(self.since, members, self.ticks * rates)\n", "            pass\n"),
@@ -195,25 +204,44 @@ OPTIMIZED = (
     Change("service", "        self._make_room(self.ticks * most * len(members))\n        np.add", "        np.add"),
     Change("service", "        self._make_room(self.ticks * int(self.rates.max()))\n", ""),
     Change(
-        "members",
+        "race",
         "            if rank == bound:\n                return member",
         "            if rank is not None:\n                return member",
     ),
-    Change("members", "listed is None or rank < listed", "listed is None or rank > listed"),
+    Change("race", "listed is None or rank < listed", "listed is None or rank > listed"),
     Change(
-        "members",
-        "            if listed.get(number) != bound:\n                heappop(heap)\n                continue\n",
-        "",
+        "race",
+        "heappop(heap)\n                continue\n            rank = ",
+        "pass\n            rank = ",
     ),
     Change(
-        "members",
+        "race",
         "heappush(self.heap, (rank, member.number, member))",
         "heappush(self.heap, (rank, -member.number, member))",
     ),
+    Change("race", "entry < self.listed.get(number, inf)", "entry > self.listed.get(number, -inf)"),
+    Change("race", "entry < self.limit and ", ""),
+    Change("race", "entry == bound or entry >= self.limit", "entry == bound"),
+    Change("race", "self.may_wait[number] = entry != bound", "self.may_wait[number] = False"),
+    Change(
+        "race",
+        "self.may_wait[number], self.account[number] = True, member.account",
+        "self.account[number] = member.account",
+    ),
+    Change("race", "True, member.account", "True, number"),
+    Change("race", "heappop(heap)\n                continue\n            member", "pass\n            member"),
+    Change("race", "entry == bound and self.waits(member)", "self.waits(member)"),
+    Change("race", "(most + 1) << NUMBER_BITS", "(most + 2) << NUMBER_BITS"),
+    Change("race", "        self.limit = inf\n", ""),
+    Change("service", "        if self.is_far:\n            return None\n", ""),
+    Change("service", "self.bound, self.is_far = 0, True", "self.bound = 0"),
+    Change("service", "self.bound += abs(amount)\n", "pass\n"),
+    Change("service", "ranks + self.ticks * self.rates[members] if self.ticks else ranks", "ranks"),
     Change(
         "members", "self.line[0][0] + self.picks <= self.admissions", "self.line[0][0] + self.picks < self.admissions"
     ),
     Change("members", "if counter > self.virtual_time:", "if True:"),
+    Change("sharing", "if least > group.virtual_time:", "if True:"),
     Change("members", "if self.by_counter and self.out == 1 else", "if self.by_counter else"),
     Change(
         "members",
@@ -266,7 +294,6 @@ OPTIMIZED = (
     Change("queue", "            if job.entry == entry:\n", "            if job.entry:\n"),
     Change("queue", "spell.admissions_before >= self.max_overtaken", "spell.admissions_before > self.max_overtaken"),
     Change("queue", "is spell and not (spell.is_out or spell.is_next)", "is spell and not spell.is_next"),
-    Change("queue", "self._queue_of(self.spells.pop(job)).left(job)", "self.order.left(self.spells.pop(job) and job)"),
     Change("scheduler", "if ends or free < 0:", "if ends or free < -1:"),
 )
 TWINS = (

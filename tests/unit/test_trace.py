@@ -34,8 +34,10 @@ from schedspec.spec.vocabulary import (
     CONSTANTS,
     CONVERSIONS,
     DELTAS,
+    DISPLACEMENTS,
     FINISH_REASONS,
     LEVELS,
+    ORDERINGS,
     PREEMPTIONS,
     REFUSAL_REASONS,
     SCHEMA,
@@ -90,6 +92,10 @@ def _delta(name: str) -> st.SearchStrategy[Delta]:
         "limit": st.sampled_from(WAIT_LIMITS),
         "decided_after_ns": naturals,
         "into": st.sampled_from(CONVERSIONS),
+        "by": st.sampled_from(ORDERINGS),
+        "cause": st.sampled_from(DISPLACEMENTS),
+        **dict.fromkeys(("before", "after"), st.integers(1, 99)),
+        **dict.fromkeys(("held_ns", "waited_ns", "ran_ns", "whole_ns"), st.integers()),
     }
     return st.tuples(st.just(name), *(fields[field] for field in DELTAS[name]))
 

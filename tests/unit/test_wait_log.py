@@ -92,6 +92,8 @@ def test_lifting_the_limit_that_is_logged_changes_the_decision() -> None:
         driver = Driver.start(make, evolve(script.settings, log_waits=True), seed)
         subject = driver.subject.subject if hasattr(driver.subject, "subject") else driver.subject
         assert isinstance(subject, Scheduler)
+        if "wait_log" not in subject.capabilities().claims:  # where not every step admits it promises nothing
+            continue
         for op in script.ops:
             before = deepcopy(subject) if op == STEP else None
             steps = subject.state.step

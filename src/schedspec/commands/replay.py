@@ -127,21 +127,21 @@ def _systems(options: Mapping[str, Any]) -> list[Any]:
     from ..conformance.subjects.guard import guarded
     from ..reference.simulation import System, default_settings
 
-    common = default_settings(_profile(options["cost"])) | read_settings(options["settings"])
+    common = read_settings(options["settings"], default_settings(_profile(options["cost"])))
     systems = []
     for name in options["systems"] or ("reference",):
         subject, own = _split_system(name)
         factory = subject_of(subject, options["timeout_s"])
         if subject not in ("reference", "optimized"):  # these are ours, and answer as they should
             factory = guarded(factory, options["timeout_s"])
-        systems.append(System(name, factory, Settings(**common | read_settings(own))))
+        systems.append(System(name, factory, Settings(**read_settings(own, common))))
     return systems
 
 
 def _split_system(text: str) -> tuple[str, list[str]]:
     """`SUBJECT:NAME=VALUE,NAME=VALUE`; a command is taken as it is."""
-    found = None if text.startswith("exec:") else re.fullmatch(r"(.+?):(\w+=.*)", text)
-    return (text, []) if found is None else (found[1], re.split(r",(?=\w+=)", found[2]))
+    found = None if text.startswith("exec:") else re.fullmatch(r"(.+?):([\w.]+=.*)", text)
+    return (text, []) if found is None else (found[1], re.split(r",(?=[\w.]+=)", found[2]))
 
 
 def _replay_header(workload: str, options: Mapping[str, Any], systems: list[str], loads: list[str]) -> dict[str, Any]:
