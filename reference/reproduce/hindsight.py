@@ -12,8 +12,8 @@ from random import Random
 
 from attrs import frozen
 
-from ...spec.settings import Settings
-from ...spec.vocabulary import Request
+from ...spec.settings import Reserve, Settings
+from ...spec.vocabulary import Policy, Request
 from ...spec.workloads import Incoming
 from ..scheduler import make
 from ..simulation.costs import Batch
@@ -21,8 +21,8 @@ from ..simulation.engine import Simulation
 from .framework import Constant, Reproduction, Run, Target
 
 STEP_NS = 1_000_000
-POLICIES = ("fcfs", "sjf", "srpt", "vtc", "lcf", "priority")
-RESERVES = ("peak", "declared")
+POLICIES: tuple[Policy, ...] = ("fcfs", "sjf", "srpt", "vtc", "lcf", "priority")
+RESERVES: tuple[Reserve, ...] = ("peak", "declared")
 INSTANCES = 150
 SAMPLE_INSTANCES = 15
 MOST_REQUESTS = 6
@@ -97,7 +97,7 @@ def _held(job: Job, start: int, step: int) -> int:
     return job.prompt_tokens + step - start if start <= step < start + job.output_tokens else 0
 
 
-def settings_for(instance: Instance, policy: str, reserve: str) -> Settings:
+def settings_for(instance: Instance, policy: Policy, reserve: Reserve) -> Settings:
     """Memory is all that is scarce."""
     return Settings(
         blocks=instance.memory_tokens,
@@ -112,8 +112,8 @@ def settings_for(instance: Instance, policy: str, reserve: str) -> Settings:
 def latency_of(instance: Instance, settings: Settings) -> tuple[int, int]:
     """What the reference comes to: the sum of latencies in steps, and how often it preempted."""
     log = Simulation(make(settings, 0), UnitSteps()).run(_incoming(instance))
-    ends = [record.ended_ns - record.arrived_ns for record in log.records.values()]
-    return sum(ends) // STEP_NS, sum(record.preemptions for record in log.records.values())
+    latency = sum((record.ended_ns or 0) - record.arrived_ns for record in log.records.values())
+    return latency // STEP_NS, sum(record.preemptions for record in log.records.values())
 
 
 def _incoming(instance: Instance) -> Sequence[Incoming]:
