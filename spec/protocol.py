@@ -24,6 +24,7 @@ from .vocabulary import (
     DELTAS,
     DISPLACEMENTS,
     FINISH_REASONS,
+    LEASE_ENDS,
     LEVELS,
     NEEDED_CONSTANTS,
     ORDERINGS,
@@ -367,6 +368,9 @@ _DELTA_FIELDS: Mapping[str, Check] = {
     "how": _one_of(*PREEMPTIONS),
     "reason": _text,
     "limit": _one_of(*WAIT_LIMITS),
+    "dependencies": _texts,
+    "until_ns": _natural,
+    "ended_by": _one_of(*LEASE_ENDS),
     "decided_after_ns": _natural,
     "into": _one_of(*CONVERSIONS),
     "by": _one_of(*ORDERINGS),
@@ -598,12 +602,20 @@ def read_observation(answer: Any, method: str = "observe") -> Observation | None
 
 # --- what a subject is told ---------------------------------------------------------------------------------
 
-_OUTCOME: Mapping[str, Check] = {"step": _natural, "request": _texts, "token": _naturals, "stop": _flags}
+_OUTCOME: Mapping[str, Check] = {
+    "step": _natural,
+    "request": _texts,
+    "token": _naturals,
+    "stop": _flags,
+    "pause": _texts,
+}
 
 
 def read_outcome(given: Any, method: str = "complete") -> Outcome:
     outcome = _record(method, Outcome, _OUTCOME, given)
     columns = {"request": outcome.request, "token": outcome.token, "stop": outcome.stop}
+    if outcome.pause:
+        columns["pause"] = outcome.pause
     _equally_long(method, "request", columns)
     return outcome
 

@@ -15,13 +15,16 @@ from . import (
     liveness,
     memory,
     others,
+    parking,
     preemption,
+    progress,
     steps,
     swapping,
 )
 from .base import FAULTS, OTHERS
 from .fairness import CallsArrivalFair, SharesOtherwise
 from .memory import LeaksAtCancel
+from .parking import KINDS
 from .preemption import PreemptsTheOldest
 
 FAMILIES = (
@@ -34,7 +37,9 @@ FAMILIES = (
     liveness,
     memory,
     others,
+    parking,
     preemption,
+    progress,
     steps,
     swapping,
 )
@@ -48,6 +53,7 @@ def factory(rule: str) -> SubjectFactory:
 
 __all__ = [
     "FAULTS",
+    "KINDS",
     "OTHERS",
     "CallsArrivalFair",
     "LeaksAtCancel",

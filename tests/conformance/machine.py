@@ -18,6 +18,7 @@ from schedspec.spec.vocabulary import Policy, Settings, Unsupported
 from .driver import Driver
 from .features import at_the_door, of_feature, with_alternatives, with_door, with_features, with_host
 from .negotiate import negotiated
+from .parked import of_parking, with_parking
 from .script import COMPLETE, STEP, Contradiction, Op, cancel, submit, with_deadline
 
 FAMILIES = ((1, 2, 3, 4, 5, 6, 7, 8, 9, 10), (1, 2, 3, 4, 9, 9, 9, 9, 9, 9), (5, 5, 5, 5, 5, 5, 5, 5, 5, 5))
@@ -65,6 +66,7 @@ def small_settings(draw: st.DrawFn, policies: Sequence[Policy] = ()) -> Settings
     drawn = draw(SEEDS)
     settings = with_door(Random(f"door {drawn}"), with_features(Random(drawn), settings, policies))
     settings = with_alternatives(Random(f"alternatives {drawn}"), settings)
+    settings = with_parking(Random(f"parking {drawn}"), settings)
     return with_host(Random(f"host {drawn}"), settings)
 
 
@@ -111,7 +113,8 @@ def machine_for(
 
         def do_at_the_door(self, op: Op) -> None:
             for one in at_the_door(self.dice, op, self.driver.settings):
-                self.driver.do(one)
+                for other in of_parking(self.dice, one, self.driver.settings):
+                    self.driver.do(other)
 
         @rule(drawn=submissions())
         def submits(self, drawn: tuple[int | tuple[int, ...], int, int | None, int, str]) -> None:

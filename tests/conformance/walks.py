@@ -13,6 +13,7 @@ from attrs import evolve, frozen
 from schedspec.spec.vocabulary import OPEN, Policy, Settings, blocks_for
 
 from .features import at_the_door, of_feature, with_alternatives, with_door, with_features, with_host
+from .parked import of_parking, with_parking
 from .script import COMPLETE, STEP, Op, Script, cancel, submit, with_deadline
 
 POLICIES: tuple[Policy, ...] = ("vtc", "vtc", "lcf", "round_robin", "edf", "sjf", "aging")
@@ -50,7 +51,12 @@ def walk(seed: int, policies: Sequence[Policy] = ()) -> Script:
     if settings.door != OPEN or settings.cancel_on_disconnect:
         coming = Random(f"comers {seed}")
         ops = [one for op in ops for one in at_the_door(coming, op, settings)]
-    return Script(settings, seed, map(with_deadline, ops) if settings.policy == "edf" else ops)
+    ops = map(with_deadline, ops) if settings.policy == "edf" else ops
+    settings = with_parking(Random(f"parking {seed}"), settings)
+    if settings.park_timeout_ns:
+        news = Random(f"news {seed}")
+        ops = [one for op in ops for one in of_parking(news, op, settings)]
+    return Script(settings, seed, ops)
 
 
 def plain_walk(seed: int) -> Script:
