@@ -6,6 +6,7 @@ from .framework import Reproduction
 from .hindsight import HINDSIGHT
 from .orca import ORCA_THROUGHPUT
 from .sarathi import SARATHI_CAPACITY
+from .stability import STABILITY
 from .vllm import VLLM
 from .vtc import VTC_DRIFT, VTC_MEDIANS, VTC_REAL, VTC_WEIGHTED
 
@@ -14,6 +15,6 @@ REPRODUCTIONS: Mapping[str, Reproduction] = {
     for found in (
         *(ORCA_THROUGHPUT, VLLM, SARATHI_CAPACITY),
         *(VTC_REAL, VTC_MEDIANS, VTC_WEIGHTED, VTC_DRIFT),
-        *(HINDSIGHT,),
+        *(STABILITY, HINDSIGHT),
     )
 }

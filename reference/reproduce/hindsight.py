@@ -89,7 +89,7 @@ def optimum(instance: Instance) -> int:
     )
     if not found.success:
         raise RuntimeError(f"the solver did not find the best schedule: {found.message}")
-    return round(found.fun)
+    return round(float(found.fun))
 
 
 def _held(job: Job, start: int, step: int) -> int:

@@ -1,4 +1,4 @@
-"""VTC: fair sharing between clients (Sheng et al., "Fairness in Serving Large Language Models", OSDI 2024, algorithm 2).
+"""VTC: fair sharing (Sheng et al., "Fairness in Serving Large Language Models", OSDI 2024, algorithm 2).
 
 Memory for a request's whole life is reserved when it is picked; those who are picked are prefilled in a step of their
 own; the first that does not fit ends the round.  Its promises: the client with the least counter is picked, who comes
