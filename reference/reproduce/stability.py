@@ -2,9 +2,9 @@
 
 A step takes the same time whatever is in it, up to `token_budget` tokens.  A policy that fills steps with whatever
 waits is stable if fewer tokens come than steps can take, prompts and outputs together.  One that gives a step to
-prefill or to decode is stable only while the time for both is enough: prompts at `budget` tokens a step, and outputs at as many
-as run (ours, of the same argument).  Between these two loads one queue stays, and the other one grows at the rate that
-is left over.
+prefill or to decode is stable only while the time for both is enough: prompts at `budget` tokens a step, and outputs at
+as many as run (ours, of the same argument).  Between these two loads one queue stays, and the other one grows at the
+rate that is left over.
 """
 
 from collections.abc import Iterator, Mapping
