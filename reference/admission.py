@@ -343,6 +343,7 @@ def claims_of_door(s: Settings) -> set[str]:
         "alternatives": door.has_alternatives,
         "inter_token": door.inter_token_ns,
         "retry_after": door.has_time_model and is_predictable(s),
+        "early": door.has_time_model and (door.queue_age_ns or door.first_token_ns) and is_predictable(s),
         "promise": (door.queue_age_ns or door.first_token_ns) and keeps_promises(s),
     }
     return {claim for claim, holds in promises.items() if holds}

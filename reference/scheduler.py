@@ -118,15 +118,16 @@ class Scheduler(Parks, AtTheDoor, Deciding, Swapping):
         state, pool = self.state, self.state.pool
         live = list(state.live())
         swapped = [job for job in live if job.is_swapped]
+        counters = {
+            "running": len(state.running),
+            "waiting": state.queue.size - len(swapped),
+            "free_blocks": pool.available,
+            "used_blocks": len(pool.refs),
+        }
+        if state.settings.host_blocks:
+            counters |= {"swapped": len(swapped), "free_host_blocks": len(state.host.free)}
         return Observation(
-            counters={
-                "running": len(state.running),
-                "waiting": state.queue.size - len(swapped),
-                "swapped": len(swapped),
-                "free_blocks": pool.available,
-                "used_blocks": len(pool.refs),
-                "free_host_blocks": len(state.host.free),
-            },
+            counters=counters,
             requests={job.id: view_of(job) for job in live},
             tables={job.id: list(job.table) for job in live if job.table},
             free=list(pool.free),
@@ -136,7 +137,7 @@ class Scheduler(Parks, AtTheDoor, Deciding, Swapping):
             index=sorted(pool.key_of),
             client_counters=state.queue.counters(),
             host_tables={job.id: list(job.saved) for job in swapped},
-            host_free=list(state.host.free),
+            host_free=tuple(state.host.free),
         )
 
     def canonical(self, requests: Mapping[str, int], clients: Mapping[str, int]) -> Hashable:

@@ -18,7 +18,8 @@ from attrs import Factory, define
 from . import rules, stays
 from .caps import Residents, held_by_client, held_lanes, usable_adapters
 from .compiled import Program, World, compile_program, state_reads, without
-from .content import BadRead, ContentShadow, Copy
+from .content import BadRead, ContentShadow
+from .host import HostBlocks
 from .lane_ledger import LaneLedger
 from .ledger import Ledger
 from .lines import Lines
@@ -122,7 +123,7 @@ class StepView:
         return sum(count for request, count in self.acquired.items() if request not in fresh)
 
 
-class Monitor:
+class Monitor(HostBlocks):
     """Feed it messages; it answers with what they broke.
 
     `content` turns the content shadow on (it needs the level tables), `explain` records the values that a failed
@@ -309,10 +310,6 @@ class Monitor:
     def class_of(self, track: Track) -> int:
         """The class of a request; smaller is better."""
         return level_of(track, self.settings.quantum) if self.claims("mlfq") else track.priority
-
-    def is_swapped(self, track: Track) -> bool:
-        """It waits, and what it has computed is in host blocks."""
-        return bool(self.world.RequestId[track.id].kept)
 
     def is_promoted(self, track: Track) -> bool:
         """It has seen as many admissions as the subject lets pass it: it may go next, whatever its place."""
@@ -582,11 +579,6 @@ class Monitor:
                     self._must_claim_swap(method, delta)
                 _DELTAS[kind](self, track, delta)
 
-    def _must_claim_swap(self, method: str, delta: Delta) -> None:
-        if not self.claims("swap"):
-            hint = "claim 'swap', or recompute"
-            raise ProtocolError(method, f"deltas.{delta[0]}", delta[1], "is swapped by one that does not swap", hint)
-
     def _took(self, track: Track, delta: Delta) -> None:
         self._acquire("Take", track, delta[2])
 
@@ -649,40 +641,6 @@ class Monitor:
         if self.keeps_ledger:
             charge = self.ledger.pick(track, delta[2], held_back)
             self._tell("on_charge", track, charge)
-
-    def _may_be_swapped(self, record: Any) -> bool:
-        """Nothing of it is in flight, something is computed, and there is room for it, or it is saved already."""
-        needed = blocks_for(record.computed, self.settings.block_size) - len(record.saved)
-        is_still = record.issued == record.computed >= 1 and not record.in_flight
-        return self.claims("swap") and is_still and needed <= len(self.world.host_free)
-
-    def _swapped_out(self, track: Track, delta: Delta) -> None:
-        self._copy(track.table[len(track.saved) :], delta[2], is_out=True)
-        for block in delta[2]:
-            self._fire("Save", track.id, block)
-        track.saved += delta[2]
-
-    def _swapped_in(self, track: Track, delta: Delta) -> None:
-        self._copy(track.table[track.brought_back :], delta[2], is_out=False)
-        track.brought_back += len(delta[2])
-        for block in delta[2]:
-            self._fire("Unsave", track.id, block)
-
-    def _dropped(self, track: Track, delta: Delta) -> None:
-        for block in delta[2]:
-            self._fire("Unsave", track.id, block)
-        track.saved = [block for block in track.saved if block not in delta[2]]
-
-    def _copy(self, blocks: Sequence[int], host: Sequence[int], *, is_out: bool) -> None:
-        """Copies of a call are made before the step of that call runs, or before the next one."""
-        if self.shadow is not None:
-            step = self.last_step + 1 if self.view is None else self.view.plan.step
-            self.shadow.copies.append(Copy(step, tuple(blocks), tuple(host), is_out))
-
-    def _comes_back(self, track: Track) -> None:
-        """It needs nothing of the host any more."""
-        self.swapped -= self.is_swapped(track)
-        track.saved, track.brought_back = [], 0
 
     def _waits(self, track: Track, delta: Delta) -> None:
         self._tell("on_logged", track, delta[2])

@@ -272,6 +272,7 @@ CLAIMS: Mapping[str, str] = {
     "wait_log": "why a request waits is logged when it changes (a delta waits)",
     "parking": "who depends on something has no seat until it is there, and ends if it fails or does not come in time",
     "decision_log": "admissions, preemptions and ends are logged with their cause (deltas chosen, displaced, spent)",
+    "early": "whoever is refused for a predicted wait would be at any larger load",
     "alternatives": "who would be refused is held or converted as the door declares, once, with a record",
     "clairvoyant": "decisions may read when a request will end, though nobody is told: for oracles to compare with",
     "one_generation": "an idempotency key names one generation while it lives, and retain_ns after it finished",

@@ -128,4 +128,6 @@ edge("OBS-1", "OBS-2", "a reason that is not logged when it changes is an old on
 edge("ADMIT-3", "ADMIT-5", "who goes around the queue is in the way of whoever comes again when it was told to")
 edge("ADMIT-3", "ADMIT-8", "who goes around the queue is in the way of those who were accepted")
 edge("ADMIT-7", "ADMIT-5", "what is not counted is in the way of whoever comes again when it was told to")
+edge("ADMIT-8", "ADMIT-10", "a wait that is predicted too short lets somebody in at a load at which another was not")
+edge("ADMIT-10", "ADMIT-5", "a door that stays shut is shut to whoever comes again, too")
 edge("ADMIT-8", "ADMIT-5", "a wait that is predicted too short is too short for whoever comes again, too")

@@ -301,7 +301,8 @@ INSTEAD: Mapping[tuple[str, str], str] = {
     (
         "LIVE-8",
         "Budget, seats and memory stay idle while an admissible request waits only for a declared reason: the head of "
-        "the queue that does not fit (but not if `skip` is claimed), the watermark, a cap, the admission period.",
+        "the queue that does not fit (but not if `skip` is claimed), the watermark, a cap, the admission period, a "
+        "batch that runs to its end, a step that decodes where decode comes first and no step mixes phases.",
     ): "{request} is admitted: free are {available_blocks} blocks, {budget_left} tokens of budget, {seats_left} seats",
     (
         "LIVE-10",
@@ -491,6 +492,10 @@ INSTEAD: Mapping[tuple[str, str], str] = {
         "ADMIT-8",
         "who is accepted has its first token in time",
     ): "{request} had its first token within {most} ns, or was refused when it came: it took {waited}",
+    (
+        "ADMIT-10",
+        "who asks for no less, at a load that is no smaller, is refused as the one before was",
+    ): "{request} is refused, or the one before was accepted: {waiting} wait, and {tokens_left} tokens are left to run",
     (
         "ADMIT-11",
         "a deferral or conversion is in the receipt and in its deltas, once, and the same in both",

@@ -571,6 +571,13 @@ def somebody_comes_again_when_told_to() -> _Built:
     return ("ADMIT-4", "ADMIT-5", "ADMIT-8"), settings, (*ops, *(STEP, COMPLETE, RETRY) * 12)
 
 
+def the_door_shuts_and_opens_again() -> _Built:
+    """Three steps are too long a wait, two are not: neither after a refusal, nor when everybody has ended."""
+    settings = evolve(FEW_SEATS, door=Door(queue_age_ns=30, step_ns=10, token_ns=1))
+    ops = (*(submit(name, 2, 1) for name in "abcd"), *rounds(1), submit("e", 2, 1), *rounds(2))
+    return ("ADMIT-10",), settings, (*ops, *(submit(name, 2, 1) for name in "fghi"), *rounds(9))
+
+
 def a_first_token_is_promised() -> _Built:
     settings = evolve(FEW_SEATS, seats=2, door=Door(first_token_ns=80, step_ns=10, token_ns=1))
     ops = tuple(submit(name, 9, 3) for name in "abcdef")
@@ -725,6 +732,7 @@ _BUILDERS = (
     a_lane_has_a_queue_of_its_own,
     somebody_waits_too_long,
     somebody_comes_again_when_told_to,
+    the_door_shuts_and_opens_again,
     a_first_token_is_promised,
     a_client_has_too_much_under_way,
     a_rate_is_exceeded_across_an_edge,
