@@ -108,11 +108,15 @@ class Scheduler(Deciding):
                 if entry.epoch == entry.job.epoch:
                     self.name_blocks(entry.job, entry.job.computed)
         for job in delivered:
-            if job.id in stops:
-                self.end(job, ("finished", job.id, "stop"))
-            elif self.is_at_its_length(job):
-                self.end(job, ("finished", job.id, "length"))
+            self.go_on(job, has_stopped=job.id in stops)
         return state.deltas
+
+    def go_on(self, job: Job, *, has_stopped: bool) -> None:
+        """After a token: it ends if that was the last."""
+        if has_stopped:
+            self.end(job, ("finished", job.id, "stop"))
+        elif self.is_at_its_length(job):
+            self.end(job, ("finished", job.id, "length"))
 
     def observe(self) -> Observation:
         state, pool = self.state, self.state.pool
@@ -382,8 +386,7 @@ def claims_of(settings: Settings) -> frozenset[str]:
     """What the settings make the scheduler promise."""
     claims = {"hard_budget", "hybrid", settings.policy, settings.at_blocked_head, "watermark"}
     claims |= _of_victims(settings) | _of_order(settings) | _of_composition(settings)
-    if settings.reserve != "on_demand":
-        claims.add("full_reserve" if settings.reserve == "known" else f"{settings.reserve}_reserve")
+    claims.add("full_reserve" if settings.reserve == "known" else f"{settings.reserve}_reserve")
     if settings.prefix_caching:
         claims.add("prefix_cache")
     if settings.adapter_slots:

@@ -490,7 +490,11 @@ class Monitor:
                 track = self.tracks.get(delta[1])
                 if track is None:
                     raise ProtocolError(method, f"deltas.{kind}", delta[1], "is a request that was never submitted")
-                _DELTAS[kind](self, track, delta)
+                apply = _DELTAS.get(kind)
+                if apply is None:
+                    hint = "claim two_pools where the setting pools is given, and nowhere else"
+                    raise ProtocolError(method, f"deltas.{kind}", delta[1], "there is one pool only", hint)
+                apply(self, track, delta)
 
     def _took(self, track: Track, delta: Delta) -> None:
         self._acquire("Take", track, delta[2])
@@ -752,6 +756,22 @@ class Monitor:
 
     def _available(self) -> int:
         return len(self.world.free) + len(self.world.evictable)
+
+    @property
+    def has_obligations(self) -> bool:
+        """Blocks are set aside for a while (`pooled.py`): memory may be short though nobody's table has it."""
+        return bool(len(self.world.aside) > self.settings.blocks - self.world.usable_blocks)
+
+    def set_aside(self, blocks: Iterable[int]) -> None:
+        """Free blocks come under an obligation, of whom the other relation knows."""
+        moved = self.world.free.intersection(blocks)
+        self.world.free -= moved
+        self.world.aside |= moved
+
+    def put_back(self, blocks: Iterable[int]) -> None:
+        moved = self.world.aside.intersection(blocks)
+        self.world.aside -= moved
+        self.world.free |= moved
 
     def reserved_tokens(self, track: Track) -> int:
         """Positions that an admission may take blocks for: what the subject claims to reserve, or was asked to."""

@@ -24,8 +24,10 @@ from .vocabulary import (
     FINISH_REASONS,
     LEVELS,
     NEEDED_CONSTANTS,
+    POOLS,
     PREEMPTIONS,
     REFUSAL_REASONS,
+    TRANSFERS,
     WAIT_LIMITS,
     Capabilities,
     Delta,
@@ -34,6 +36,7 @@ from .vocabulary import (
     Observation,
     Outcome,
     Plan,
+    Pools,
     Receipt,
     Request,
     RequestView,
@@ -349,7 +352,7 @@ def _hint_record(answer: object) -> str:
 
 _REQUIRED: Mapping[type, tuple[str, ...]] = {
     cls: tuple(name for name, a in fields_dict(cls).items() if a.default is NOTHING)
-    for cls in (Settings, Lane, Door, Capabilities, Request, Receipt, Plan, Outcome, RequestView, Observation)
+    for cls in (Settings, Lane, Door, Pools, Capabilities, Request, Receipt, Plan, Outcome, RequestView, Observation)
 }
 
 # --- deltas -------------------------------------------------------------------------------------------------
@@ -364,6 +367,8 @@ _DELTA_FIELDS: Mapping[str, Check] = {
     "how": _one_of(*PREEMPTIONS),
     "reason": _text,
     "limit": _one_of(*WAIT_LIMITS),
+    "transfer": _positive,
+    "outcome": _one_of(*TRANSFERS),
 }
 _FINISH_REASON = _one_of(*FINISH_REASONS)
 
@@ -507,6 +512,7 @@ _PLAN: Mapping[str, Check] = {
     "tokens": _naturals,
     "samples": _samples,
     "deltas": _deltas,
+    "pool": _optional(_one_of(*POOLS)),
 }
 
 
@@ -634,6 +640,13 @@ def _door(method: str, field: str, value: Any) -> Door:
     return _record(method, Door, _DOOR, value, f"{field}.")
 
 
+_POOLS: Mapping[str, Check] = dict.fromkeys(fields_dict(Pools), _any_integer)
+
+
+def _pools(method: str, field: str, value: Any) -> Pools:
+    return _record(method, Pools, _POOLS, value, f"{field}.")
+
+
 def _prices(method: str, field: str, value: Any) -> dict[str, int]:
     """An object client -> price, or pairs of them."""
     if not isinstance(value, Mapping):
@@ -646,7 +659,7 @@ def _prices(method: str, field: str, value: Any) -> dict[str, int]:
 
 _SETTINGS: Mapping[str, Check] = {
     name: _BY_TYPE.get(type(attribute.default), _text) for name, attribute in fields_dict(Settings).items()
-} | {"prices": _prices, "lanes": _lanes, "door": _door}
+} | {"prices": _prices, "lanes": _lanes, "door": _door, "pools": _pools}
 
 
 def read_settings(given: Any, method: str = "configure") -> Settings:

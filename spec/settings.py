@@ -12,6 +12,7 @@ from attrs import evolve, field, fields_dict, frozen
 
 from .admission import OPEN, Door, faults_of_door
 from .bounds import is_int, not_among, too_small
+from .pools import COLOCATED, Pools, faults_of_pools
 
 Policy = Literal[
     "fcfs",
@@ -146,7 +147,7 @@ class Settings:
 
     A cap of 0 is none.  Resident tokens are counted by declared length; whoever is alone may exceed them.
     `log_waits`: why a request waits is told when it changes.  `cancel_on_disconnect`: a request whose client is gone is
-    cancelled.
+    cancelled.  `pools`: prefill and decode in two (`pools.py`).
     """
 
     blocks: int = 64
@@ -188,12 +189,13 @@ class Settings:
     door: Door = OPEN
     log_waits: bool = False
     cancel_on_disconnect: bool = False
+    pools: Pools = COLOCATED
 
     def __attrs_post_init__(self) -> None:
         if self.policy == "lanes" and self.lanes == ():
             object.__setattr__(self, "lanes", HYBRID)
         faults = [*too_small(self, _LEAST), *not_among(self, _ALLOWED), *_of_prices(self), *_of_lanes(self)]
-        faults += [*_contradictions(self), *faults_of_door(self)]
+        faults += [*_contradictions(self), *faults_of_door(self), *faults_of_pools(self)]
         if faults:
             raise ValueError("settings: " + "; ".join(faults))
         _warn_of_equal_promises(self.lanes)

@@ -5,13 +5,14 @@ show that a rule can fail, that the search finds it, and what else breaks with i
 """
 
 from ...spec.vocabulary import SubjectFactory
-from . import admission, fairness, lanes, life, liveness, memory, others, preemption, steps
+from . import admission, fairness, lanes, life, liveness, memory, others, preemption, steps, transfers
 from .base import FAULTS
 from .fairness import CallsArrivalFair, SharesOtherwise
 from .memory import LeaksAtCancel
 from .preemption import PreemptsTheOldest
+from .transfers import FOREIGN
 
-FAMILIES = (admission, fairness, lanes, life, liveness, memory, others, preemption, steps)
+FAMILIES = (admission, fairness, lanes, life, liveness, memory, others, preemption, steps, transfers)
 """Importing them fills FAULTS."""
 
 
@@ -22,6 +23,7 @@ def factory(rule: str) -> SubjectFactory:
 
 __all__ = [
     "FAULTS",
+    "FOREIGN",
     "CallsArrivalFair",
     "LeaksAtCancel",
     "PreemptsTheOldest",

@@ -1,7 +1,7 @@
 """All rules, by family: importing this package fills the registry."""
 
 from . import admit, batches, composition, departures, door, fairness, lanes, life, liveness  # isort: skip
-from . import log, memory, preemption, shares, snapshots, steps, turns  # isort: skip
+from . import log, memory, preemption, shares, snapshots, steps, transfers, turns  # isort: skip
 from . import implications  # isort: skip  (speaks of all of them)
 
 __all__ = [
@@ -21,5 +21,6 @@ __all__ = [
     "shares",
     "snapshots",
     "steps",
+    "transfers",
     "turns",
 ]

@@ -18,7 +18,7 @@ monitor = registry.monitor
 @monitor("LIVE-1", bugs=("B08", "B13"))
 class SomethingIsScheduled(TraceRule):
     """With unfinished work and nothing in flight, some token is scheduled in the next step, or within the declared
-    admission period.
+    admission period; in one of two pools, unless blocks of it are under an obligation.
 
     Why: zero tokens per step for ever, with free blocks left and health checks green
     (https://github.com/vllm-project/vllm/issues/45388).
@@ -28,7 +28,7 @@ class SomethingIsScheduled(TraceRule):
         self.idle_steps = 0
 
     def on_step(self, m: "Monitor", view: "StepView") -> None:
-        if not m.live or not view.nothing_in_flight:
+        if not m.live or not view.nothing_in_flight or (m.has_obligations and not view.plan.request):
             return
         m.count("LIVE-1")
         self.idle_steps = 0 if view.plan.request else self.idle_steps + 1
@@ -62,7 +62,7 @@ class EverybodyEnds(TraceRule):
         self.work_steps -= self._worst(m, track)
 
     def on_step(self, m: "Monitor", view: "StepView") -> None:
-        if not m.live or not (view.plan.request or view.nothing_in_flight):
+        if not m.live or not (view.plan.request or (view.nothing_in_flight and not m.has_obligations)):
             return
         m.count("LIVE-2")
         self.steps += 1

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from schedspec.spec.vocabulary import Policy, Settings, Unsupported
 
 from .driver import Driver
-from .features import at_the_door, of_feature, with_door, with_features
+from .features import at_the_door, of_feature, on_the_link, with_door, with_features, with_pools
 from .negotiate import negotiated
 from .script import COMPLETE, STEP, Contradiction, Op, cancel, submit, with_deadline
 
@@ -63,7 +63,8 @@ def small_settings(draw: st.DrawFn, policies: Sequence[Policy] = ()) -> Settings
         max_model_tokens=draw(st.sampled_from((2_097_152, 2_097_152, 12))),
     )
     drawn = draw(SEEDS)
-    return with_door(Random(f"door {drawn}"), with_features(Random(drawn), settings, policies))
+    settings = with_door(Random(f"door {drawn}"), with_features(Random(drawn), settings, policies))
+    return with_pools(Random(f"pools {drawn}"), settings) if not policies or "fcfs" in policies else settings
 
 
 @st.composite
@@ -108,8 +109,10 @@ def machine_for(
             self.do_at_the_door(of_feature(self.dice, op, self.driver.settings))
 
         def do_at_the_door(self, op: Op) -> None:
-            for one in at_the_door(self.dice, op, self.driver.settings):
-                self.driver.do(one)
+            settings = self.driver.settings
+            for one in at_the_door(self.dice, op, settings):
+                for told in on_the_link(self.dice, one, settings):
+                    self.driver.do(told)
 
         @rule(drawn=submissions())
         def submits(self, drawn: tuple[int | tuple[int, ...], int, int | None, int, str]) -> None:

@@ -11,17 +11,32 @@ from typing import Any, Literal
 from attrs import asdict, evolve, field, frozen
 
 from schedspec.spec.protocol import read_request, read_setting_value, read_settings
-from schedspec.spec.vocabulary import NS_PER_S, WEIGHTS, Request, Settings, strays
+from schedspec.spec.vocabulary import NS_PER_S, WEIGHTS, Pools, Request, Settings, strays
 from schedspec.spec.vocabulary import to_json as as_plain
 
-OpKind = Literal["submit", "cancel", "step", "complete", "repeat", "tick", "retry", "leave"]
+OpKind = Literal[
+    "submit",
+    "cancel",
+    "step",
+    "complete",
+    "repeat",
+    "tick",
+    "retry",
+    "leave",
+    "begin_transfer",
+    "end_transfer",
+    "fail_transfer",
+    "repeat_transfer",
+]
 
 
 @frozen
 class Op:
     """`submit` has a request and after how many tokens the model stops it; `cancel` an id; `complete` brings the
-    oldest result, `repeat` the one that came `back` results ago once more; `tick` lets time pass; `retry` submits who
-    was refused last once more, when it was told to come; `leave` tells that the client of an `id` is gone."""
+    oldest result, or the `back`th oldest, `repeat` the one that came `back` results ago once more; `tick` lets time
+    pass; `retry` submits who was refused last once more, when it was told to come; `leave` tells that the client of an
+    `id` is gone.  Between two pools the link begins with the `back`th oldest transfer that was asked for, has written
+    all of the `back`th oldest that it began, or gives it up; or tells of the last that is over once more."""
 
     kind: OpKind
     request: Request | None = None
@@ -52,6 +67,8 @@ def with_setting(settings: Settings, name: str, value: object) -> Settings:
         return with_setting(settings, "policy", Settings().policy)
     elif name in ("aging_picks", "aging_credit") and not value:
         changes |= {"aging_picks": 0, "aging_credit": 0}
+    elif name == "pools" and isinstance(value, Pools) and value.are_two:
+        changes |= {"prefix_caching": False}
     elif name in WEIGHTS:
         changes = {weight: getattr(Settings(), weight) for weight in WEIGHTS} | changes
     return evolve(settings, **changes)
@@ -109,6 +126,11 @@ def _read_json(name: str, value: str) -> object:
 STEP = Op("step")
 COMPLETE = Op("complete")
 RETRY = Op("retry")
+BEGIN_TRANSFER = Op("begin_transfer")
+END_TRANSFER = Op("end_transfer")
+FAIL_TRANSFER = Op("fail_transfer")
+REPEAT_TRANSFER = Op("repeat_transfer")
+TRANSFER = (BEGIN_TRANSFER, END_TRANSFER)
 ROUND = (STEP, COMPLETE)
 
 
@@ -155,7 +177,7 @@ def to_json(script: Script) -> dict[str, Any]:
             plain["stop_after"] = op.stop_after
         if op.kind in ("cancel", "leave"):
             plain["id"] = op.id
-        if op.kind == "repeat":
+        if op.kind == "repeat" or op.back > 1:
             plain["back"] = op.back
         if op.kind == "tick":
             plain["ns"] = op.ns

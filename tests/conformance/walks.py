@@ -12,7 +12,7 @@ from attrs import evolve, frozen
 
 from schedspec.spec.vocabulary import OPEN, Policy, Settings, blocks_for
 
-from .features import at_the_door, of_feature, with_door, with_features
+from .features import at_the_door, of_feature, on_the_link, with_door, with_features, with_pools
 from .script import COMPLETE, STEP, Op, Script, cancel, submit, with_deadline
 
 POLICIES: tuple[Policy, ...] = ("vtc", "vtc", "lcf", "round_robin", "edf", "sjf", "aging")
@@ -41,6 +41,8 @@ def walk(seed: int, policies: Sequence[Policy] = ()) -> Script:
     world = _of_some_policy(Random(f"policy {seed}"), _world(dice, mood))
     settings = with_features(Random(f"features {seed}"), world, policies)
     settings = with_door(Random(f"door {seed}"), settings)
+    if not policies or "fcfs" in policies:
+        settings = with_pools(Random(f"pools {seed}"), settings)
     ops: Iterable[Op] = _operations(dice, mood)
     if settings != world:
         asked = Random(f"requests {seed}")
@@ -48,6 +50,9 @@ def walk(seed: int, policies: Sequence[Policy] = ()) -> Script:
     if settings.door != OPEN or settings.cancel_on_disconnect:
         coming = Random(f"comers {seed}")
         ops = [one for op in ops for one in at_the_door(coming, op, settings)]
+    if settings.pools.are_two:
+        link = Random(f"link {seed}")
+        ops = [one for op in ops for one in on_the_link(link, op, settings)]
     return Script(settings, seed, map(with_deadline, ops) if settings.policy == "edf" else ops)
 
 
