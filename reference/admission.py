@@ -8,12 +8,13 @@ refused for good.
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 
-from attrs import Factory, define, frozen
+from attrs import Factory, define, field, frozen
 
 from ..spec.admission import OPEN, Door
 from ..spec.service import lane_of
 from ..spec.settings import Lane, Settings
-from ..spec.vocabulary import Request
+from ..spec.vocabulary import Receipt, Request
+from .alternatives import OF_ITS_CLIENT, Alternatives, Refusal
 from .forecast import Forecast, Work
 from .job import WAITING, Job
 
@@ -37,14 +38,6 @@ class Limit:
     @property
     def is_hopeless(self) -> bool:
         return 0 < self.most < self.alone
-
-
-@frozen
-class Refusal:
-    reason: str
-    limit: int
-    value: int
-    retry_after_ns: int | None = None
 
 
 @define
@@ -100,9 +93,10 @@ class Window:
 class Gate:
     """What the door knows: who waits for its first admission and since when (`queue`, in order of acceptance), what
     clients have under way and whom they sent lately, which keys are answered for, what those who wait have to do, and
-    until when steps are under way."""
+    until when steps are under way.  Whom it holds stands in `alternatives`."""
 
     settings: Settings
+    alternatives: Alternatives = field(init=False)
     queue: dict[str, tuple[Job, int]] = Factory(dict)
     queued: Use = Factory(Use)
     lanes: dict[str, Use] = Factory(dict)
@@ -116,6 +110,9 @@ class Gate:
     waiting: dict[str, Work] = Factory(dict)
     work: Work = Factory(Work)
     sizes: Counter[int] = Factory(Counter)
+
+    def __attrs_post_init__(self) -> None:
+        self.alternatives = Alternatives(self.door)
 
     @property
     def door(self) -> Door:
@@ -134,7 +131,8 @@ class Gate:
             return None
         waits = [limit.after_ns for limit in limits if limit.is_broken or (limit.most and not limit.lasts)]
         known = [after_ns for after_ns in waits if after_ns is not None]
-        return Refusal(broken.reason, broken.most, broken.value, max(known) if len(known) == len(waits) else None)
+        is_known = len(known) == len(waits) and not self.alternatives.held  # who is held may go before
+        return Refusal(broken.reason, broken.most, broken.value, max(known) if is_known else None)
 
     def limits(self, request: Request, running: Iterator[Job], now_ns: int) -> Iterator[Limit]:
         forecast = self.forecast(running, now_ns) if self.door.has_time_model else None
@@ -202,6 +200,40 @@ class Gate:
         longest = max((work.steps for work in (*of_running, *self.waiting.values())), default=0)
         work, largest = sum(of_running, self.work), max(self.sizes, default=0)
         return Forecast(self.settings, work, largest, longest, max(0, self.free_ns - now_ns))
+
+    # --- instead of a refusal ----------------------------------------------------------------------------
+
+    def instead(self, request: Request, refusal: Refusal, running: Iterator[Job], now_ns: int) -> Receipt | None:
+        """What the request gets instead of that refusal, if anything."""
+        is_hopeless = refusal.is_permanent or any(limit.is_hopeless for limit in self.limits(request, running, now_ns))
+        receipt = self.alternatives.instead(request, refusal, is_hopeless=is_hopeless)
+        if receipt is None:
+            return None
+        key = self.key(request)
+        if key is not None:
+            self.keys[key] = request.id
+        if receipt.verdict == "deferred" or receipt.how == "asynchronous":
+            self.alternatives.hold(request, receipt, now_ns)
+        elif key is not None:
+            self.answered.append((now_ns + self.door.retain_ns, key))
+        return receipt
+
+    def entering(self, running: Mapping[str, Job], now_ns: int) -> Iterator[Request]:
+        """Who of those whom the door holds may enter; each has entered when the next is looked at."""
+        for held in list(self.alternatives.held.values()):
+            refusal = self.refusal(held.request, iter(running.values()), now_ns)
+            if refusal is None:
+                del self.alternatives.held[held.request.id]
+                yield held.request
+            elif refusal.reason not in OF_ITS_CLIENT:
+                return
+
+    def leaves_the_door(self, request: Request) -> None:
+        """It was held, and is not any more; it has no answer."""
+        del self.alternatives.held[request.id]
+        key = self.key(request)
+        if key is not None:
+            del self.keys[key]
 
     # --- keys --------------------------------------------------------------------------------------------
 
@@ -308,6 +340,7 @@ def claims_of_door(s: Settings) -> set[str]:
         "client_limits": door.client_requests or door.client_tokens or door.committed_tokens,
         "rates": door.rate_window_ns,
         "one_generation": door.retain_ns,
+        "alternatives": door.has_alternatives,
         "inter_token": door.inter_token_ns,
         "retry_after": door.has_time_model and is_predictable(s),
         "promise": (door.queue_age_ns or door.first_token_ns) and keeps_promises(s),
@@ -322,6 +355,8 @@ def is_predictable(s: Settings) -> bool:
     has_caps = has_caps or s.prefilling_requests or s.adapter_slots
     has_caps = has_caps or any(lane.maximum_percent < 100 for lane in s.lanes)
     is_plain = s.reserve == "declared" and s.at_blocked_head == "break" and s.chunked_prefill
+    is_plain = is_plain and s.batch_mix == "hybrid" and s.batching == "iteration" and s.phase_first == "admission"
+    is_plain = is_plain and s.admission_period_steps == 1 and not s.disjoint_steps
     return is_plain and s.overlap_depth == 1 and not has_caps and not s.preempt_lower_class
 
 

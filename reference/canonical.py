@@ -66,6 +66,7 @@ def canonical(state: State, names: Names) -> Hashable:
         names.jobs(state.running.values()),
         _in_flight(state, names),
         _pool(state, names),
+        min(state.since_round + 1, state.settings.admission_period_steps),
         tuple(sorted((adapter, names.ids(users)) for adapter, users in state.adapters.users.items())),
         _queue(state.queue, jobs, names),
     )

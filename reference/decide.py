@@ -9,8 +9,9 @@ from ..spec.reserves import power_of_two
 from ..spec.vocabulary import blocks_for
 from .caps import is_within, prefilling
 from .classes import CLASSES, has_classes
-from .job import Job
+from .job import RUNNING, Job
 from .peak import Course, peak_blocks
+from .phases import in_turn, phase_of, turns
 from .reasons import held_back, reason_of
 from .selection import OneQueue
 from .selection.one_queue import by_priority
@@ -20,7 +21,7 @@ from .state import Admission, Decision, State
 @define
 class Room:
     """What is left for admissions, and which evictable blocks earlier ones count on.  `staying` run already, `victims`
-    lose their place, which releases blocks, and `entering` have been admitted."""
+    lose their place, which releases blocks, and `entering` have been admitted.  `is_closed`: the step admits nobody."""
 
     seats: int
     budget: int
@@ -30,6 +31,7 @@ class Room:
     victims: list[Job] = Factory(list)
     released: set[int] = Factory(set)
     entering: list[Admission] = Factory(list)
+    is_closed: bool = False
     resident_tokens: int = field(
         init=False,
         default=Factory(lambda self: sum(job.request.declared_tokens for job in self.staying), takes_self=True),
@@ -51,9 +53,24 @@ class Deciding:
     state: State
 
     def decide(self) -> Decision:
-        """Running requests first, in order of admission; victims if they do not all fit; else admissions."""
-        remaining = list(self.state.running.values())
-        victims: list[Job] = []
+        """The step is of the first phases in which somebody runs; as a rule it is of both at once."""
+        state = self.state
+        state.waits = {}
+        state.since_round += 1
+        decision = Decision([], None, [], 0)
+        for phases in turns(state.settings, state.running.values()):
+            state.phases = phases
+            decision = self.decide_turn(decision.victims)
+            if decision.growth or decision.admissions:
+                break
+        if state.since_round and not decision.victims:
+            self.note_closed(decision)
+        return decision
+
+    def decide_turn(self, victims: list[Job]) -> Decision:
+        """Running requests first, in order of admission; victims if they do not all fit, beside those that there are;
+        else admissions."""
+        remaining = [job for job in self.state.running.values() if job not in victims]
         while True:
             growth, need, budget_left = self.compose(remaining)
             left = self.state.pool.available + self.freed_by(victims) - need
@@ -61,15 +78,24 @@ class Deciding:
                 break
             victims.append(self.next_victim(remaining))
             remaining.remove(victims[-1])
-        self.state.waits = {}
         requester = next((job for job, tokens in growth if self.new_blocks(job, tokens)), None)
         decision = Decision(victims, requester, growth, budget_left)
-        if not victims:
+        if not victims and self.is_round():
             decision.admissions = self.admit(budget_left, left)
             replaced = {job for admission in decision.admissions for job in admission.victims}
             if replaced:
                 decision.growth, *_ = self.compose(self.without(replaced))
         return decision
+
+    def is_round(self) -> bool:
+        """Whether the step admits anybody: prefill may be in it, and nobody runs, or batches are not request by request
+        and the last round was a period ago."""
+        state, settings = self.state, self.state.settings
+        if "prefill" not in state.phases:
+            return False
+        if not state.running:
+            return True
+        return settings.batching == "iteration" and state.since_round >= settings.admission_period_steps
 
     # --- running requests --------------------------------------------------------------------------------
 
@@ -78,9 +104,9 @@ class Deciding:
         budget, size = self.state.settings.token_budget, self.state.settings.block_size
         growth = []
         need = 0
-        for job in jobs:
+        for job in in_turn(jobs, self.state.phases, self.state.settings):
             tokens = min(self.chunk(job, job.issued), budget)
-            if tokens <= 0 or job.is_sure_to_end:
+            if tokens <= 0 or job.is_sure_to_end or self.is_under_way(job):
                 continue
             growth.append((job, tokens))
             budget -= tokens
@@ -88,6 +114,10 @@ class Deciding:
             if missing > 0:
                 need += blocks_for(missing, size)
         return growth, need, budget
+
+    def is_under_way(self, job: Job) -> bool:
+        """In a step in flight, where that keeps it out of others."""
+        return self.state.settings.disjoint_steps and job.computed < job.issued
 
     def chunk(self, job: Job, start: int) -> int:
         """What is known and not issued; of a prompt that may be split at most `chunk_tokens` in a step."""
@@ -120,6 +150,7 @@ class Deciding:
     def admit(self, budget: int, blocks: int) -> list[Admission]:
         """From the head of the queue, until somebody does not fit (break) or nobody does (skip)."""
         state = self.state
+        state.since_round = 0
         room = Room(state.settings.seats - len(state.running), budget, blocks, set(), list(state.running.values()))
         admissions: list[Admission] = []
         blocked: list[Job] = []
@@ -156,6 +187,13 @@ class Deciding:
     def note_wait(self, job: Job, room: Room) -> None:
         if self.state.settings.log_waits:
             self.state.waits[job] = reason_of(self, job, room)
+
+    def note_closed(self, decision: Decision) -> None:
+        """The step is none that admits."""
+        state = self.state
+        seats, running = state.settings.seats - len(state.running), list(state.running.values())
+        blocks = state.pool.available - sum(self.new_blocks(job, tokens) for job, tokens in decision.growth)
+        self.note_next(Room(seats, decision.budget_left, blocks, set(), running, is_closed=True))
 
     def note_after(self, decision: Decision) -> None:
         """Where somebody lost its place nobody else is admitted, the victims neither."""
@@ -242,15 +280,20 @@ class Deciding:
 
     def courses(self, room: Room, admission: Admission) -> list[Course]:
         """How those who run and enter go on.  Who is behind an unfinished prompt, or beyond the budget, may have to
-        wait for it; who is sure to end holds what it has until its last result is there."""
+        wait for it; who is sure to end holds what it has until its last result is there.  A prompt that runs alone is a
+        token ahead of those who decode; where somebody else may go first, or has to sit out, everybody may fall behind.
+        """
+        settings = self.state.settings
+        alone = int(settings.batch_mix == "exclusive")
         reached = [(job, job.issued + self.chunk(job, job.issued)) for job in room.staying]
         reached += [(entering.job, entering.start + entering.tokens) for entering in (*room.entering, admission)]
         courses = []
-        lags = False
+        lags = settings.disjoint_steps or (settings.phase_first != "admission" and not alone)
         for number, (job, end) in enumerate(reached):
             left = job.request.max_output_tokens - job.outputs - job.in_flight
-            lags = lags or end < job.known or number >= self.state.settings.token_budget
-            courses.append(Course(job.known, left, lags or not left))
+            lags = lags or end < job.known or number >= settings.token_budget
+            ahead = alone if left and not (job.state == RUNNING and phase_of(job) == "decode") else 0
+            courses.append(Course(job.known + ahead, left - ahead, lags or not left))
         return courses
 
     def cached_blocks(self, job: Job) -> list[int]:

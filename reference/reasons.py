@@ -98,6 +98,7 @@ LIMITS: Mapping[str, Limit] = {
     "victims": lambda deciding, job, room: bool(room.victims),
     "seats": _seats,
     "budget": _budget,
+    "period": lambda deciding, job, room: room.is_closed,
     "client cap": _client_cap,
     "lane share": _lane_share,
     "resident tokens": _resident_tokens,

@@ -7,7 +7,7 @@ who run, CHARGE positions and write the plan down.
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
-from attrs import asdict, evolve
+from attrs import evolve
 
 from ..spec.vocabulary import (
     Capabilities,
@@ -19,12 +19,12 @@ from ..spec.vocabulary import (
     Request,
     RequestView,
     Settings,
-    blocks_alone,
 )
 from .admission import claims_of_door
 from .canonical import Names, canonical, plainly
 from .classes import has_classes
 from .decide import Deciding
+from .door import AtTheDoor
 from .job import ENDED, RUNNING, WAITING, Job
 from .selection.promises import claims_of_sharing, constants_of_sharing
 from .state import Decision, Entry, State
@@ -35,7 +35,7 @@ ONE_QUEUE = ("fcfs", "priority", "edf", "sjf", "aging")
 """Policies under which a preempted request has the place that it had, and nobody behind it is resumed before."""
 
 
-class Scheduler(Deciding):
+class Scheduler(AtTheDoor, Deciding):
     """A subject (`schedspec.spec.vocabulary.Subject`).  `record=False` leaves deltas out, for measurements."""
 
     def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
@@ -52,32 +52,26 @@ class Scheduler(Deciding):
             ordered=True,
             claims=claims_of(self.state.settings),
             constants=constants_of(self.state.settings),
+            admission_period_steps=self.state.settings.admission_period_steps,
         )
 
     def submit(self, request: Request, now_ns: int) -> Receipt:
         """The door: a duplicate, a refusal with the limit that is broken, or a place in the queue."""
         self.begin_call(now_ns)
         receipt = self.answer(request)
-        return evolve(receipt, deltas=self.state.deltas) if self.state.deltas else receipt
+        return evolve(receipt, deltas=[*self.state.deltas, *receipt.deltas]) if self.state.deltas else receipt
 
     def cancel(self, request_id: str, now_ns: int) -> Sequence[Delta]:
         self.begin_call(now_ns)
-        job = self.state.jobs.get(request_id)
-        if job is not None:
-            self.end(job, ("cancelled", job.id))
+        self.end_anywhere(request_id, ("cancelled", request_id))
         return self.state.deltas
 
     def notify(self, event: Mapping[str, Any], now_ns: int) -> Sequence[Delta]:
         """News of the world; those that nobody knows change nothing."""
         self.begin_call(now_ns)
-        job = self.state.jobs.get(event.get("request", ""))
-        if job is not None and event.get("type") == "disconnected" and self.state.settings.cancel_on_disconnect:
-            self.disconnect(job)
+        if event.get("type") == "disconnected" and self.state.settings.cancel_on_disconnect:
+            self.disconnect(event.get("request", ""))
         return self.state.deltas
-
-    def disconnect(self, job: Job) -> None:
-        if not job.request.survives_disconnect:
-            self.end(job, ("cancelled", job.id))
 
     def step(self, now_ns: int) -> Plan:
         self.begin_call(now_ns)
@@ -152,57 +146,6 @@ class Scheduler(Deciding):
         names = Names(requests, clients)
         beside = {name: value for name, value in vars(self).items() if name not in ("state", "record")}
         return canonical(self.state, names), plainly(beside, names)
-
-    # --- the door ----------------------------------------------------------------------------------------
-
-    def begin_call(self, now_ns: int) -> None:
-        """Every call first sees who has waited too long."""
-        self.state.now_ns = now_ns
-        self.state.deltas = []
-        self.expire()
-
-    def expire(self) -> None:
-        if self.state.gate is not None:
-            for job in self.state.gate.overdue(self.state.now_ns):
-                self.end(job, ("expired", job.id))
-
-    def answer(self, request: Request) -> Receipt:
-        state, gate = self.state, self.state.gate
-        if request.id in state.seen:
-            return Receipt(verdict="duplicate", of=request.id)
-        if gate is not None and (other := gate.generation_of(request, state.now_ns)) is not None:
-            return Receipt(verdict="duplicate", of=other)
-        state.seen.add(request.id)
-        refusal = self.refusal(request)
-        if refusal is not None:
-            reason, limit, value = refusal
-            return Receipt(verdict="refused", reason=reason, limit=limit, value=value)
-        if gate is not None and (full := gate.refusal(request, iter(state.running.values()), state.now_ns)) is not None:
-            return Receipt(verdict="refused", **asdict(full))
-        self.accept(request)
-        return Receipt(verdict="accepted")
-
-    def accept(self, request: Request) -> None:
-        state = self.state
-        state.arrivals += 1
-        job = state.jobs[request.id] = Job.of(request, state.arrivals)
-        state.queue.push(job)
-        if state.gate is not None:
-            state.gate.accepts(job, state.now_ns)
-
-    def refusal(self, request: Request) -> tuple[str, int, int] | None:
-        """The first limit that the request breaks: reason, limit, value."""
-        s = self.state.settings
-        prompt, output = request.prompt_tokens, request.max_output_tokens
-        limits = [
-            ("prompt_tokens", s.max_prompt_tokens, prompt),
-            ("output_tokens", s.max_output_tokens, output),
-            ("model_tokens", s.max_model_tokens, prompt + output),
-            ("kv_blocks", s.blocks, blocks_alone(prompt, output, s.block_size)),
-        ]
-        if not s.chunked_prefill:  # recompute after a preemption takes prompt and outputs in one step
-            limits.append(("token_budget", s.token_budget, prompt + output - 1))
-        return next(((reason, limit, value) for reason, limit, value in limits if value > limit), None)
 
     # --- the phases after DECIDE ---------------------------------------------------------------------------------
 
@@ -384,8 +327,8 @@ class Scheduler(Deciding):
 
 def claims_of(settings: Settings) -> frozenset[str]:
     """What the settings make the scheduler promise."""
-    claims = {"hard_budget", "hybrid", settings.policy, settings.at_blocked_head, "watermark"}
-    claims |= _of_victims(settings) | _of_order(settings) | _of_composition(settings)
+    claims = {"hard_budget", settings.policy, settings.at_blocked_head, "watermark"}
+    claims |= _of_victims(settings) | _of_order(settings) | _of_composition(settings) | _of_iterations(settings)
     claims.add("full_reserve" if settings.reserve == "known" else f"{settings.reserve}_reserve")
     if settings.prefix_caching:
         claims.add("prefix_cache")
@@ -393,11 +336,15 @@ def claims_of(settings: Settings) -> frozenset[str]:
         claims.add("adapters")
     if settings.overlap_depth > 1:
         claims.add("overlap")
-    if settings.log_waits:
+    if settings.log_waits and settings.batch_mix == "hybrid" and admits_in_each_step(settings):
         claims.add("wait_log")
     if settings.cancel_on_disconnect:
         claims.add("disconnects")
     return frozenset(claims | claims_of_sharing(settings) | claims_of_door(settings))
+
+
+def admits_in_each_step(settings: Settings) -> bool:
+    return settings.batching == "iteration" and settings.admission_period_steps == 1
 
 
 def _of_victims(settings: Settings) -> set[str]:
@@ -426,11 +373,27 @@ def _of_order(settings: Settings) -> set[str]:
 
 
 def _of_composition(settings: Settings) -> set[str]:
-    """No decode is left out if the budget has a chunk for every seat, or a token where prompts run in one piece."""
+    """No decode is left out if the budget has a chunk for every seat, or a token where prompts run in one piece or
+    decodes come first."""
     limited = settings.chunked_prefill and settings.chunk_tokens > 0
     chunk = 1 if not settings.chunked_prefill else settings.chunk_tokens or settings.token_budget
+    chunk = 1 if settings.phase_first == "decode" else chunk
     claims = {"prompt_share"} if limited else set()
-    return claims | {"stall_free", "mixes_prefill"} if settings.seats * chunk <= settings.token_budget else claims
+    is_free = settings.batch_mix == "hybrid" and settings.seats * chunk <= settings.token_budget
+    return claims | {"stall_free", "mixes_prefill"} if is_free else claims
+
+
+def _of_iterations(settings: Settings) -> set[str]:
+    """Of the phases of a step, and of who is in which.  Nobody is preempted whose whole life is reserved; then, if all
+    are in one queue and the budget goes to the first, who came earlier runs as often."""
+    claims = {settings.batch_mix, "full_chunks"} if settings.chunked_prefill else {settings.batch_mix}
+    claims |= {"iteration_level"} if admits_in_each_step(settings) and settings.batch_mix == "hybrid" else set()
+    claims |= {"disjoint_steps"} if settings.disjoint_steps else set()
+    if settings.reserve not in ("declared", "model") or settings.preempt_lower_class:
+        return claims
+    is_plain = settings.batch_mix == "hybrid" and settings.phase_first == "admission" and not settings.adapter_slots
+    in_order = settings.policy == "fcfs" and settings.at_blocked_head == "break"
+    return claims | {"no_preemption"} | ({"iteration_fcfs"} if is_plain and in_order else set())
 
 
 def constants_of(settings: Settings) -> dict[str, int]:

@@ -1,13 +1,15 @@
 """State of the reference scheduler, in small classes grouped by scope: a step, all of it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from attrs import Factory, define
 
 from ..spec.vocabulary import Delta, Settings
 from .adapters import Adapters
 from .admission import Gate, new_gate
+from .alternatives import Held
 from .job import ENDED, Job
+from .phases import BOTH, Phases
 from .pool import Pool
 from .prefixes import Prefixes
 from .selection import Queue, new_queue
@@ -65,6 +67,8 @@ class State:
     arrivals: int = 0
     admissions: int = 0
     now_ns: int = 0
+    phases: Phases = BOTH
+    since_round: int = 0
     waits: dict[Job, str] = Factory(dict)
     logged: dict[Job, str] = Factory(dict)
 
@@ -75,6 +79,11 @@ class State:
         adapters = Adapters(settings.adapter_slots)
         queue = new_queue(settings, prefixes, adapters)
         return cls(settings, pool, prefixes, adapters, queue, new_gate(settings))
+
+    @property
+    def held(self) -> Mapping[str, Held]:
+        """Whom the door holds."""
+        return {} if self.gate is None else self.gate.alternatives.held
 
     def live(self) -> Iterator[Job]:
         return (job for job in self.jobs.values() if job.state != ENDED)

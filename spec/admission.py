@@ -27,6 +27,11 @@ class Door:
     In any `rate_window_ns` a client is accepted with at most `rate_requests`, of at most `rate_tokens`.  A generation
     answers for its idempotency key while it lives, and `retain_ns` after it finished.  By the time model no step takes
     longer than `inter_token_ns`.
+
+    What a request may get instead of a refusal, the first of these that there is, and once: it is held at the door for
+    at most `defer_ns`, among `deferred_requests`, and then in or expired; another pool takes it, if it declares at most
+    `pool_tokens`; a smaller model does, if at most `model_tokens`; or it is asynchronous, held among
+    `asynchronous_requests` until there is room, whether its client is there or not.
     """
 
     queue_requests: int = 0
@@ -43,6 +48,16 @@ class Door:
     rate_requests: int = 0
     rate_tokens: int = 0
     retain_ns: int = 0
+    defer_ns: int = 0
+    deferred_requests: int = 0
+    pool_tokens: int = 0
+    model_tokens: int = 0
+    asynchronous_requests: int = 0
+
+    @property
+    def has_alternatives(self) -> bool:
+        """Somebody who would be refused may get something else."""
+        return any(getattr(self, name) for name in ALTERNATIVES)
 
     @property
     def has_time_model(self) -> bool:
@@ -51,6 +66,13 @@ class Door:
     def takes_ns(self, tokens: int) -> int:
         """The most that a step of so many tokens takes."""
         return self.step_ns + tokens * self.token_ns
+
+
+ALTERNATIVES = ("defer_ns", "pool_tokens", "model_tokens", "asynchronous_requests")
+"""What a door does instead of refusing, in the order in which it is tried."""
+
+CONVERSIONS = ("pool", "model", "asynchronous")
+"""What a request may be converted to."""
 
 
 def budget_within(inter_token_ns: int, step_ns: int, token_ns: int) -> int:
@@ -82,6 +104,7 @@ def faults_of_door(s: "Settings") -> Iterator[str]:
     yield from _of_rates(s.door)
     yield from _of_time(s)
     yield from _of_lanes(s)
+    yield from _of_alternatives(s)
 
 
 def _are_right(door: Door, *names: str) -> bool:
@@ -143,3 +166,35 @@ def _of_lanes(s: "Settings") -> Iterator[str]:
             own, all_of_them = getattr(lane, name, 0), getattr(s.door, name)
             if is_int(own) and is_int(all_of_them) and 0 < all_of_them < own:
                 yield f"lane {lane.name!r}: {name} is {own}, but the door allows all lanes together {all_of_them}"
+
+
+HELD_FOR = (
+    *("queue_requests", "queue_tokens", "queue_age_ns", "first_token_ns", "client_requests", "client_tokens"),
+    *("committed_tokens", "rate_requests", "rate_tokens"),
+)
+"""Limits that break and hold again while time goes on."""
+
+SMALLEST = 2
+"""Tokens that a request declares at least: one of its prompt, one of its output."""
+
+
+def _of_alternatives(s: "Settings") -> Iterator[str]:
+    door = s.door
+    if _are_right(door, "defer_ns", "deferred_requests") and bool(door.defer_ns) != bool(door.deferred_requests):
+        yield (
+            f"door: defer_ns is {door.defer_ns} and deferred_requests {door.deferred_requests}: a deferral is so long"
+            " for at most so many, give both or none"
+        )
+    for name in ("pool_tokens", "model_tokens"):
+        if _are_right(door, name) and 0 < getattr(door, name) < SMALLEST:
+            yield f"door: {name} is {getattr(door, name)}, but no request declares fewer than {SMALLEST} tokens"
+    holds = [name for name in ("defer_ns", "asynchronous_requests") if _are_right(door, name) and getattr(door, name)]
+    lanes = s.lanes if isinstance(s.lanes, tuple) else ()
+    is_limited = any(getattr(door, name) for name in HELD_FOR) or any(
+        getattr(lane, name, 0) for lane in lanes for name in ("queue_requests", "queue_tokens")
+    )
+    if holds and not is_limited:
+        yield (
+            f"door: {holds[0]} is {getattr(door, holds[0])}, but nobody is ever held: the door has no limit that breaks"
+            " and holds again, give queue_requests or another"
+        )

@@ -37,6 +37,7 @@ def card(
         "needs": rule.binding.needs,
         "ordered": rule.binding.ordered,
         "claims": list(rule.binding.claims),
+        "unless": list(rule.binding.unless),
         "evidence": evidence,
         "bugs": list(rule.bugs),
         "formal": [

@@ -70,6 +70,9 @@ _CANONICAL = {
     "shared": 4,
     "admitted": 5,
     "waits": 6,
+    "entered": -1,
+    "deferred": -1,
+    "converted": -1,
 }
 
 
@@ -150,6 +153,7 @@ class Monitor:
         self._given: dict[str, int] = {}
         self._looked_up: tuple[Sequence[str], list[Track | None]] = ((), [])
         self._outcome: Outcome | None = None
+        self.held: dict[str, Request] = {}
         self._pledges: deque[tuple[int, str, int, int]] = deque()
         self._found: list[Violation] = []
         self._reads: dict[str, Any] = {}
@@ -286,12 +290,14 @@ class Monitor:
     def _submit(self, message: Message) -> None:
         request: Request = message.given
         receipt: Receipt = message.answer
-        self._apply("submit", receipt.deltas)
+        self._apply("submit", [delta for delta in receipt.deltas if not is_record(request.id, delta)])
         if receipt.verdict == "accepted":
             self._accept(request)
         elif receipt.verdict == "refused":
             self._refuse(request, receipt)
-        elif receipt.verdict == "duplicate" and receipt.of not in self.tracks:
+        elif receipt.verdict in ("deferred", "converted"):
+            self._turn_elsewhere(request, receipt)
+        elif receipt.of not in self.tracks and receipt.of not in self.held:
             raise ProtocolError("submit", "receipt.of", receipt.of, "names a request that was never submitted")
         self._end_call()
 
@@ -314,6 +320,34 @@ class Monitor:
         if self.keeps_ledger:
             self.ledger.enter(track, preempted=False)
         self._tell("on_accept", track)
+
+    def _turn_elsewhere(self, request: Request, receipt: Receipt) -> None:
+        """Whom the door holds is not in yet; who goes to another pool or model is in no more."""
+        if not self.claims("alternatives"):
+            problem = "is an answer of those who claim 'alternatives'"
+            raise ProtocolError(
+                "submit", "receipt.verdict", receipt.verdict, problem, "claim it, or refuse the request"
+            )
+        if is_held(receipt):
+            self.held[request.id] = request
+        else:
+            self._refuse(request, AWAY)
+
+    def _at_the_door(self, method: str, delta: Delta) -> None:
+        """Of a request that the door holds: it enters, or is gone; the relation knows it from then on, and calls who
+        never entered turned away."""
+        kind, request = delta[0], self.held.pop(delta[1], None)
+        if request is None:
+            raise ProtocolError(method, f"deltas.{kind}", delta[1], "is a request that was never submitted")
+        if kind == "entered":
+            self._accept(request)
+        elif kind in _ENDS:
+            self._refuse(request, AWAY)
+        elif kind in ("deferred", "converted"):
+            self.held[request.id] = request
+        else:
+            raise ProtocolError(method, f"deltas.{kind}", delta[1], "is held at the door: write 'entered' before it")
+        self._tell("on_door", request, delta)
 
     def _lane_of(self, request: Request) -> str:
         return lane_of(self.settings, request).name if self.settings.lanes else ""
@@ -363,8 +397,8 @@ class Monitor:
     def _cancel(self, message: Message) -> None:
         self._apply("cancel", message.answer)
         track = self.tracks.get(message.given)
-        if track is not None:
-            self._fire("CancelReturned", track.id)
+        if track is not None or message.given in self.held:
+            self._fire("CancelReturned", message.given)
         self._end_call()
 
     def _notify(self, message: Message) -> None:
@@ -375,10 +409,13 @@ class Monitor:
         plan: Plan = message.answer
         if plan.step < 1:
             raise ProtocolError("step", "step", plan.step, "steps are numbered from 1")
-        tracks = self._planned(plan)
+        somebody_enters = not self.held.keys().isdisjoint(plan.request)
+        tracks = [] if somebody_enters else self._planned(plan)
         view = self.view = StepView(plan, self._available(), not self.in_flight)
         self._fire("BeginStep", plan.step)
         self._apply("step", plan.deltas)
+        if somebody_enters:
+            tracks = self._planned(plan)
         if tracks:
             self._fire_many("Serve", plan.request, plan.start, plan.tokens, plan.samples)
             self.in_flight[plan.step] = InFlight(plan.step, plan.request, tracks, plan.start, plan.tokens, plan.samples)
@@ -489,12 +526,12 @@ class Monitor:
             else:
                 track = self.tracks.get(delta[1])
                 if track is None:
-                    raise ProtocolError(method, f"deltas.{kind}", delta[1], "is a request that was never submitted")
-                apply = _DELTAS.get(kind)
-                if apply is None:
+                    self._at_the_door(method, delta)
+                elif kind in _DELTAS:
+                    _DELTAS[kind](self, track, delta)
+                else:
                     hint = "claim two_pools where the setting pools is given, and nowhere else"
                     raise ProtocolError(method, f"deltas.{kind}", delta[1], "there is one pool only", hint)
-                apply(self, track, delta)
 
     def _took(self, track: Track, delta: Delta) -> None:
         self._acquire("Take", track, delta[2])
@@ -556,6 +593,10 @@ class Monitor:
 
     def _waits(self, track: Track, delta: Delta) -> None:
         self._tell("on_logged", track, delta[2])
+
+    def _recorded(self, track: Track, delta: Delta) -> None:
+        """What the door says of somebody whom it does not hold."""
+        self._tell("on_door", None, delta)
 
     def _preempted(self, track: Track, delta: Delta) -> None:
         record = self.world.RequestId[track.id]
@@ -810,6 +851,20 @@ class Monitor:
             self.world.RequestId.pop(track.id, None)
 
 
+AWAY = Receipt(verdict="refused", reason="other")
+"""How the relation knows of somebody who left at the door."""
+
+
+def is_record(request: str, delta: Delta) -> bool:
+    """It says what the one who comes gets instead of a refusal."""
+    return delta[0] in ("deferred", "converted") and delta[1] == request
+
+
+def is_held(receipt: Receipt) -> bool:
+    """The door holds the request: it may enter later."""
+    return receipt.verdict == "deferred" or (receipt.verdict == "converted" and receipt.how == "asynchronous")
+
+
 def canonical(deltas: Sequence[Delta]) -> list[Delta]:
     """The one order for deltas that come in none: what was computed, then who leaves (each with its blocks), then
     growth of those who run, then admissions (each with its blocks)."""
@@ -917,6 +972,9 @@ _DELTAS: dict[str, Callable[[Monitor, Track, Delta], None]] = {
     "resumed": Monitor._admitted,
     "preempted": Monitor._preempted,
     "waits": Monitor._waits,
+    "deferred": Monitor._recorded,
+    "converted": Monitor._recorded,
+    "entered": Monitor._recorded,
     "finished": Monitor._ended,
     "failed": Monitor._ended,
     "cancelled": Monitor._ended,

@@ -106,6 +106,7 @@ class PooledMonitor:
         self.message = 0
         self.now_ns = 0
         self.live = 0
+        self.held: dict[str, Request] = {}  # at the door: nobody is
         self.idle_steps = 0
         self._found: list[Violation] = []
         self._reads: dict[str, Any] = {}
@@ -311,8 +312,9 @@ class PooledMonitor:
             kind = delta[0]
             if kind == "delivered":
                 self._delivered(parts, delta)
-            elif kind == "unindexed":
-                raise ProtocolError(method, "deltas.unindexed", delta[1], "two pools have no prefix index")
+            elif kind not in _DELTAS:
+                hint = "refuse prefix_caching, and a door that holds requests, where pools is given"
+                raise ProtocolError(method, f"deltas.{kind}", delta[1], "two pools have no such thing", hint)
             else:
                 flow = self._flow(method, f"deltas.{kind}", delta[1])
                 _DELTAS[kind](self, parts, flow, delta)

@@ -20,6 +20,7 @@ from . import vocabulary
 from .vocabulary import (
     CLAIMS,
     CONSTANTS,
+    CONVERSIONS,
     DELTAS,
     FINISH_REASONS,
     LEVELS,
@@ -369,6 +370,8 @@ _DELTA_FIELDS: Mapping[str, Check] = {
     "limit": _one_of(*WAIT_LIMITS),
     "transfer": _positive,
     "outcome": _one_of(*TRANSFERS),
+    "decided_after_ns": _natural,
+    "into": _one_of(*CONVERSIONS),
 }
 _FINISH_REASON = _one_of(*FINISH_REASONS)
 
@@ -480,19 +483,21 @@ def read_capabilities(answer: Any, method: str = "capabilities") -> Capabilities
 
 
 _RECEIPT: Mapping[str, Check] = {
-    "verdict": _one_of("accepted", "refused", "duplicate", "converted"),
+    "verdict": _one_of("accepted", "refused", "duplicate", "converted", "deferred"),
     "reason": _optional(_one_of(*REFUSAL_REASONS)),
     "limit": _optional(_any_integer),
     "value": _optional(_any_integer),
     "retry_after_ns": _optional(_natural),
     "of": _optional(_text),
     "how": _optional(_text),
+    "decided_after_ns": _optional(_natural),
     "deltas": _deltas,
 }
 _VERDICT_NEEDS = {
     "refused": ("reason", "a refusal says why", "one of " + ", ".join(REFUSAL_REASONS)),
     "duplicate": ("of", "a duplicate says of which request", "its id"),
-    "converted": ("how", "a conversion says into what", "a short text"),
+    "converted": ("how", "a conversion says into what", "one of " + ", ".join(CONVERSIONS)),
+    "deferred": ("decided_after_ns", "a deferral says how long it takes at most", "nanoseconds from now"),
 }
 
 
@@ -611,6 +616,7 @@ _REQUEST: Mapping[str, Check] = {
     "predicted_output_tokens": _optional(_any_integer),
     "adapter": _optional(_text),
     "survives_disconnect": _flag,
+    "was_converted": _flag,
 }
 
 
@@ -716,7 +722,10 @@ def _plain(value: Any) -> Any:
         return fields_as_json(value)
     names = _NAMES.get(type(value))
     if names is not None:
-        return {name: getattr(value, name) for name in names}
+        plain = {name: getattr(value, name) for name in names}
+        if type(value) is Plan and value.pool is None:
+            del plain["pool"]  # of one pool, as all of them were
+        return plain
     if isinstance(value, (frozenset, set)):
         return sorted(value)
     if isinstance(value, Mapping):

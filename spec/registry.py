@@ -23,15 +23,16 @@ Form = Literal["term", "monitor", "shadow", "snapshot", "run"]
 
 @frozen(kw_only=True)
 class Binding:
-    """When a conjunct binds a subject: what it must show, and what it must have claimed."""
+    """When a conjunct binds a subject: what it must show, what it must have claimed, and (`unless`) what not."""
 
     needs: Observed = "decisions"
     claims: tuple[str, ...] = ()
     ordered: bool = False
+    unless: tuple[str, ...] = ()
 
     def missing(self, capabilities: Capabilities) -> Literal["not observable", "not claimed"] | None:
         """Why a subject is not judged by it; None if it is."""
-        if not set(self.claims) <= capabilities.claims:
+        if not set(self.claims) <= capabilities.claims or not capabilities.claims.isdisjoint(self.unless):
             return "not claimed"
         if LEVELS.index(self.needs) > LEVELS.index(capabilities.observes):
             return "not observable"
@@ -190,9 +191,10 @@ class Registry:
         form: Form = "monitor",
         bugs: Sequence[str] = (),
         since: str = "0.1",
+        unless: Sequence[str] = (),
     ) -> Callable[[C], C]:
         """A rule that is a plain class with a small explicit state (`trace_rules.py`)."""
-        binding = Binding(needs=needs, claims=tuple(claims), ordered=ordered)
+        binding = Binding(needs=needs, claims=tuple(claims), ordered=ordered, unless=tuple(unless))
 
         def register(cls: C) -> C:
             self._add_card(rule_id, cls, binding, level, form, bugs, since)
@@ -279,7 +281,7 @@ class Registry:
             raise TermError(f"{rule_id}: a rule's id is FAMILY-number, with a family of {', '.join(FAMILIES)}")
         if rule_id in self.rules:
             raise TermError(f"{rule_id} has a card already: further bodies use @also")
-        if unknown := [claim for claim in binding.claims if claim not in CLAIMS]:
+        if unknown := [claim for claim in (*binding.claims, *binding.unless) if claim not in CLAIMS]:
             raise TermError(f"{rule_id}: {unknown[0]!r} is no claim: add it to CLAIMS with its meaning")
         statement, why = _card(rule_id, source)
         self.rules[rule_id] = Rule(

@@ -145,6 +145,11 @@ class Settings:
     outputs + `square_weight` · outputs², times the client's price.  The prompt is charged when it is picked or chunk by
     chunk; with `charge_prediction` so are the predicted outputs, and the charge is corrected later.
 
+    `batch_mix`: a step mixes prefill and decode, or is of one phase.  `phase_first`: to whom the budget goes first, and
+    whose step it is if it is of one phase; `admission`: to whoever was admitted first.  `batching` by `request`: nobody
+    enters while anybody runs.  In between admissions are tried every `admission_period_steps` steps.  `disjoint_steps`:
+    who is in a step that is in flight is in no other one.
+
     A cap of 0 is none.  Resident tokens are counted by declared length; whoever is alone may exceed them.
     `log_waits`: why a request waits is told when it changes.  `cancel_on_disconnect`: a request whose client is gone is
     cancelled.  `pools`: prefill and decode in two (`pools.py`).
@@ -187,6 +192,11 @@ class Settings:
     prefilling_requests: int = 0
     lanes: tuple[Lane, ...] = field(default=(), converter=_lanes)
     door: Door = OPEN
+    batch_mix: Literal["hybrid", "exclusive"] = "hybrid"
+    phase_first: Literal["admission", "decode", "prefill"] = "admission"
+    batching: Literal["iteration", "request"] = "iteration"
+    admission_period_steps: int = 1
+    disjoint_steps: bool = False
     log_waits: bool = False
     cancel_on_disconnect: bool = False
     pools: Pools = COLOCATED
@@ -237,6 +247,7 @@ _LEAST = {
     "client_committed_cost": 0,
     "resident_tokens": 0,
     "prefilling_requests": 0,
+    "admission_period_steps": 1,
 }
 _ALLOWED = {
     "policy": get_args(Policy),
@@ -248,6 +259,10 @@ _ALLOWED = {
     "chunked_prefill": (False, True),
     "preempt_lower_class": (False, True),
     "charge_prediction": (False, True),
+    "batch_mix": ("hybrid", "exclusive"),
+    "phase_first": ("admission", "decode", "prefill"),
+    "batching": ("iteration", "request"),
+    "disjoint_steps": (False, True),
     "log_waits": (False, True),
     "cancel_on_disconnect": (False, True),
 }

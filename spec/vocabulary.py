@@ -10,6 +10,8 @@ from typing import Any, Literal, Protocol
 
 from attrs import Factory, asdict, field, frozen
 
+from .admission import ALTERNATIVES as ALTERNATIVES
+from .admission import CONVERSIONS as CONVERSIONS
 from .admission import OPEN as OPEN
 from .admission import Door as Door
 from .admission import budget_within as budget_within
@@ -66,6 +68,9 @@ DELTAS: Mapping[str, tuple[str, ...]] = {
     "transferred": ("request", "outcome"),
     "adopted": ("request", "blocks"),
     "released": ("request", "blocks"),
+    "deferred": ("request", "decided_after_ns"),
+    "converted": ("request", "into"),
+    "entered": ("request",),
 }
 """Delta name -> its fields, in the order in which they stand in the tuple after the name.
 
@@ -73,7 +78,9 @@ DELTAS: Mapping[str, tuple[str, ...]] = {
 the request that the memory is for, or None; `shared` a request joins the holders of blocks that the index names;
 `took` fresh blocks, appended to its table; `admitted` and `resumed` follow the blocks that they needed; `indexed` the
 index now names full blocks of the request by their token prefix; `delivered` columns: output tokens in the order in
-which clients get them; `waits` why a request waits, one of `WAIT_LIMITS`, when that changes.
+which clients get them; `waits` why a request waits, one of `WAIT_LIMITS`, when that changes; `deferred` the door holds
+a request instead of refusing it, and decides within that time; `converted` it gets one of `CONVERSIONS` instead of a
+refusal; `entered` the door takes in one that it held.
 
 Of two pools: `held` the prefill of a request is complete, it leaves the prefill pool's running set, and its blocks stay
 there under an obligation; `pulled` the decode pool sets free blocks aside for its KV, and asks the link for a transfer
@@ -92,6 +99,7 @@ WAIT_LIMITS = (
     "victims",
     "seats",
     "budget",
+    "period",
     "results",
     "client cap",
     "lane share",
@@ -189,6 +197,12 @@ class Capabilities:
 CLAIMS: Mapping[str, str] = {
     "hard_budget": "all tokens of a step, decodes included, stay within the token budget",
     "hybrid": "a step may mix prefill and decode, and leaves nobody out who could run",
+    "exclusive": "a step is of prefill or of decode, never of both",
+    "iteration_level": "requests are admitted at every iteration that has room, whatever runs",
+    "iteration_fcfs": "of two requests with something left to run, the earlier one has run in at least as many steps",
+    "disjoint_steps": "a request is in one step in flight at most",
+    "full_chunks": "a prompt is cut where the budget or chunk_tokens ends, and nowhere else",
+    "no_preemption": "nobody is preempted",
     "stall_free": "a step leaves out no decode that could run",
     "mixes_prefill": "while a decode could run, at most prefill_only_steps steps in a row do prefill alone",
     "prompt_share": "one prompt gets at most chunk_tokens of a step while another waits for prefill",
@@ -247,6 +261,8 @@ CLAIMS: Mapping[str, str] = {
     "strict_split": "the prefill pool runs prefill alone, the decode pool decodes alone",
     "disconnects": "whose client is gone is cancelled at once, unless it declared to survive",
     "wait_log": "why a request waits is logged when it changes (a delta waits)",
+    "alternatives": "who would be refused is held or converted as the door declares, once, with a record",
+    "clairvoyant": "decisions may read when a request will end, though nobody is told: for oracles to compare with",
     "one_generation": "an idempotency key names one generation while it lives, and retain_ns after it finished",
 }
 
@@ -275,7 +291,7 @@ class Request:
     """One generation.  `priority`: smaller is served first.  `prompt_ids`: token ids, at least one.  `lane`: the lane
     that it asks for, if there is one of that name.  `predicted_output_tokens`: what somebody expects, right or wrong.
     `adapter`: weights that have to be loaded while it runs.  `survives_disconnect`: its result is wanted though its
-    client is gone."""
+    client is gone.  `was_converted`: it comes from another door, which converted it."""
 
     id: str
     prompt_ids: tuple[int, ...] = field(converter=_integers)
@@ -289,6 +305,7 @@ class Request:
     predicted_output_tokens: int | None = None
     adapter: str | None = None
     survives_disconnect: bool = False
+    was_converted: bool = False
 
     @property
     def prompt_tokens(self) -> int:
@@ -309,15 +326,18 @@ class Request:
 
 @frozen(kw_only=True)
 class Receipt:
-    """The answer to `submit`.  A refusal has a `reason`, and where a limit was broken the limit and value."""
+    """The answer to `submit`.  A refusal has a `reason`, and where a limit was broken the limit and value; so has what
+    a request gets instead of one: it is deferred, and decided within `decided_after_ns`, or converted, and `how` says
+    into what."""
 
-    verdict: Literal["accepted", "refused", "duplicate", "converted"]
+    verdict: Literal["accepted", "refused", "duplicate", "converted", "deferred"]
     reason: str | None = None
     limit: int | None = None
     value: int | None = None
     retry_after_ns: int | None = None
     of: str | None = None
     how: str | None = None
+    decided_after_ns: int | None = None
     deltas: Sequence[Delta] = ()
 
 

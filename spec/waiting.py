@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
+from .batching import admits_nobody
 from .caps import held_by_client, held_by_lane, held_by_peak, held_by_prefill, held_by_tokens, lacks_adapter
 from .rules.base import has_stray, needed_blocks, record
 from .vocabulary import WAIT_LIMITS
@@ -20,6 +21,7 @@ LIMITS = {
     "victims": "the step preempted others, and nobody is admitted where somebody loses its place",
     "seats": "every seat was taken",
     "budget": "the step's token budget was used up",
+    "period": "nobody is admitted in a step like this one: not in each, or not while others run or decode",
     "results": "results of before its preemption were still under way",
     "client cap": "what its client may have running was used up",
     "lane share": "the most that its lane may have was used up",
@@ -54,6 +56,8 @@ def reason_of(m: "Monitor", view: "StepView", track: "Track") -> Reason:
         return Reason("seats", 1, 0)
     if view.budget_left < needed_budget(m, track):
         return Reason("budget", needed_budget(m, track), max(view.budget_left, 0))
+    if admits_nobody(m, view):
+        return Reason("period")
     if has_stray(m, track):
         return Reason("results")
     cap = _cap_of(m, track)
@@ -76,6 +80,8 @@ def may_hold(m: "Monitor", view: "StepView", track: "Track", limit: str) -> bool
         return len(m.world.running) >= m.settings.seats
     if limit == "budget":
         return view.budget_left < needed_budget(m, track)
+    if limit == "period":
+        return admits_nobody(m, view) or m.settings.admission_period_steps > 1
     if limit == "results":
         return has_stray(m, track)
     if limit in ("blocks", "watermark"):

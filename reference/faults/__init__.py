@@ -5,25 +5,53 @@ show that a rule can fail, that the search finds it, and what else breaks with i
 """
 
 from ...spec.vocabulary import SubjectFactory
-from . import admission, fairness, lanes, life, liveness, memory, others, preemption, steps, transfers
-from .base import FAULTS
+from . import (
+    admission,
+    alternatives,
+    fairness,
+    iterations,
+    lanes,
+    life,
+    liveness,
+    memory,
+    others,
+    preemption,
+    steps,
+    transfers,
+)
+from .base import FAULTS, OTHERS
 from .fairness import CallsArrivalFair, SharesOtherwise
 from .memory import LeaksAtCancel
 from .preemption import PreemptsTheOldest
 from .transfers import FOREIGN
 
-FAMILIES = (admission, fairness, lanes, life, liveness, memory, others, preemption, steps, transfers)
+FAMILIES = (
+    admission,
+    alternatives,
+    fairness,
+    iterations,
+    lanes,
+    life,
+    liveness,
+    memory,
+    others,
+    preemption,
+    steps,
+    transfers,
+)
 """Importing them fills FAULTS."""
 
 
 def factory(rule: str) -> SubjectFactory:
     """The subject `fault:RULE`."""
-    return FAULTS[rule]
+    made: SubjectFactory = FAULTS[rule]
+    return made
 
 
 __all__ = [
     "FAULTS",
     "FOREIGN",
+    "OTHERS",
     "CallsArrivalFair",
     "LeaksAtCancel",
     "PreemptsTheOldest",

@@ -6,7 +6,8 @@ from attrs import define, evolve
 
 from ...spec.admission import OPEN
 from ...spec.vocabulary import Request, Settings
-from ..admission import Gate, Limit, Refusal, Window
+from ..admission import Gate, Limit, Window
+from ..alternatives import Refusal
 from ..forecast import Forecast
 from ..job import Job
 from ..scheduler import Scheduler

@@ -13,6 +13,18 @@ FAULTS: dict[str, Any] = {}
 """Rule -> the scheduler that breaks it: a class, or where it needs two pools a factory."""
 
 
+OTHERS: dict[str, list[type[Scheduler]]] = {}
+"""Rule -> more schedulers that break it, each in another way."""
+
+
+def another(rule: str) -> Callable[[type[Scheduler]], type[Scheduler]]:
+    def register(cls: type[Scheduler]) -> type[Scheduler]:
+        OTHERS.setdefault(rule, []).append(cls)
+        return cls
+
+    return register
+
+
 def fault(rule: str) -> Callable[[type[Scheduler]], type[Scheduler]]:
     def register(cls: type[Scheduler]) -> type[Scheduler]:
         FAULTS[rule] = cls

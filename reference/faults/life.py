@@ -91,9 +91,10 @@ class CannotCancelAPrefill(Scheduler):
 class FindsOnlyWhoWaits(Scheduler):
     """A request whose client is gone is looked for in the queue."""
 
-    def disconnect(self, job: Job) -> None:
-        if job.state == WAITING:
-            super().disconnect(job)
+    def disconnect(self, request_id: str) -> None:
+        job = self.state.jobs.get(request_id)
+        if job is not None and job.state == WAITING:
+            super().disconnect(request_id)
 
 
 @fault("LIFE-7")

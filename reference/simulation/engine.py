@@ -23,6 +23,8 @@ from .record import Log, Record
 
 IDLE_NS = 1_000_000
 MOST_IDLE_STEPS = 1_000
+MOST_STEPS_OF_A_HOLD = 1_000_000
+"""The door may hold requests in an empty system until a window of a rate is over."""
 MOST_AHEAD = 64
 ENDS = ("finished", "failed", "cancelled", "expired")
 VOCABULARY = 32_003
@@ -72,6 +74,7 @@ class Simulation:
     _flights: deque[Flight] = field(init=False, factory=deque)
     _last_ends: dict[str, int] = field(init=False, factory=dict)
     _live: int = field(init=False, default=0)
+    _held: set[str] = field(init=False, factory=set)
     _idle: int = field(init=False, default=0)
 
     def __attrs_post_init__(self) -> None:
@@ -101,7 +104,8 @@ class Simulation:
             times.append(self._flights[0].end_ns)
         elif self._live:
             self._idle += 1
-            if self._idle > MOST_IDLE_STEPS:
+            most = MOST_IDLE_STEPS if self._live > len(self._held) else MOST_STEPS_OF_A_HOLD
+            if self._idle > most:
                 raise SimulationError(
                     f"{self._live} requests are unfinished, but {self._idle} steps in a row ran nothing"
                 )
@@ -123,11 +127,15 @@ class Simulation:
         record = self._record(incoming)
         receipt = self.subject.submit(request, now)
         self._apply(receipt.deltas)
-        if receipt.verdict == "accepted":
+        record.instead = receipt.how or (receipt.verdict if receipt.verdict == "deferred" else None)
+        if receipt.verdict in ("accepted", "deferred") or receipt.how == "asynchronous":
             record.waits_since_ns = now
             self._live += 1
-            self._clients.accepted(incoming, now)
-        else:
+            if receipt.verdict != "accepted":
+                self._held.add(request.id)
+            if receipt.how is None:  # else its client need not stay
+                self._clients.accepted(incoming, now)
+        elif receipt.verdict != "converted":  # else another pool or model serves its client
             record.refused = receipt.reason or receipt.verdict
             self._clients.refused(incoming, now, receipt.retry_after_ns)
 
@@ -193,7 +201,10 @@ class Simulation:
                 records[fields[0]].ends(now, name)
                 self._leave(fields[0])
                 self._clients.ended(fields[0])
+                self._held.discard(fields[0])
                 self._live -= 1
+            elif name == "entered":
+                self._held.discard(fields[0])
         self._deliver(got)
 
     def _deliver(self, requests: list[str]) -> list[str]:

@@ -4,6 +4,7 @@ Percentiles are nearest-rank: the smallest value that at least so many percent o
 """
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import chain
@@ -75,6 +76,7 @@ def group_metrics(records: Sequence[Record], objective: Objective, span_ns: int)
         "requests": len(records),
         "finished": len(finished),
         "refused": sum(record.refused is not None for record in records),
+        "instead": dict(sorted(Counter(r.instead for r in records if r.instead is not None).items())),
         "ended_otherwise": sum(record.end is not None and not record.has_finished for record in records),
         "preemptions": sum(record.preemptions for record in records),
         "ttft_ns": distribution(ttft_ns(record) for record in records if record.token_ns),

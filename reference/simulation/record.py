@@ -13,7 +13,8 @@ def _times() -> "array[int]":
 @define(eq=False)
 class Record:
     """One request.  `run_tokens` of it were run, `repeated_tokens` of those at positions that had been run before,
-    `cached_tokens` were found in the prefix cache instead.  `queue_ns`: how long it waited, preemptions included."""
+    `cached_tokens` were found in the prefix cache instead.  `queue_ns`: how long it waited, preemptions included, and
+    while the door held it.  `instead`: what it got instead of a refusal."""
 
     id: str
     client: str
@@ -22,6 +23,7 @@ class Record:
     prompt_tokens: int
     output_tokens: int
     refused: str | None = None
+    instead: str | None = None
     admitted_ns: int | None = None
     waits_since_ns: int | None = None
     queue_ns: int = 0

@@ -1,5 +1,28 @@
-"""Models of released schedulers: what one version of one system decides, on the parts of the reference.
+"""Systems of the literature as settings of the one loop, a file each (`published.py` has the frame), and models of
+released schedulers: what one version of one system decides, on the parts of the reference.
 
 A model is held to its release step by step (`schedspec parity`).  It is not meant to be legal: where the release
 breaks a rule, so does its model.
 """
+
+from collections.abc import Mapping
+
+from ...spec.vocabulary import SubjectFactory
+from .fastertransformer import FASTERTRANSFORMER
+from .orca import ORCA, ORCA_MAX, ORCA_ORACLE, ORCA_POW2
+from .published import System, held_to
+from .sarathi import SARATHI
+from .vllm_2023 import VLLM_2023
+
+SYSTEMS: Mapping[str, System] = {
+    system.name: system for system in (FASTERTRANSFORMER, ORCA, ORCA_MAX, ORCA_POW2, ORCA_ORACLE, VLLM_2023, SARATHI)
+}
+
+COMPARED = ((FASTERTRANSFORMER, ORCA), (ORCA_MAX, VLLM_2023), (ORCA, VLLM_2023), (VLLM_2023, SARATHI))
+"""A baseline, and the system whose paper says what the baseline does not do: it breaks that promise, and no other."""
+
+
+def subjects() -> dict[str, SubjectFactory]:
+    """`orca` and the like; `vllm-2023:sarathi` is the former, held to what the latter's paper promises."""
+    alone: dict[str, SubjectFactory] = {name: system.make for name, system in SYSTEMS.items()}
+    return alone | {f"{own.name}:{other.name}": held_to(own, other) for own, other in COMPARED}

@@ -1,17 +1,19 @@
 """All rules, by family: importing this package fills the registry."""
 
-from . import admit, batches, composition, departures, door, fairness, lanes, life, liveness  # isort: skip
-from . import log, memory, preemption, shares, snapshots, steps, transfers, turns  # isort: skip
+from . import admit, alternatives, batches, composition, departures, door, fairness, iterations, lanes  # isort: skip
+from . import life, liveness, log, memory, preemption, shares, snapshots, steps, transfers, turns  # isort: skip
 from . import implications  # isort: skip  (speaks of all of them)
 
 __all__ = [
     "admit",
+    "alternatives",
     "batches",
     "composition",
     "departures",
     "door",
     "fairness",
     "implications",
+    "iterations",
     "lanes",
     "life",
     "liveness",

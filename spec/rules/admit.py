@@ -23,8 +23,8 @@ Row = tuple[str, int, int]
 
 
 class Limits(TraceRule):
-    """Common part of rules about what may be accepted: after each submission no limit is exceeded; and who is refused
-    for one would have exceeded it."""
+    """Common part of rules about what may be accepted: after each submission, and when somebody enters whom the door
+    held, no limit is exceeded; and who is refused for one would have exceeded it."""
 
     rule = ""
     accepted_says = ""
@@ -41,16 +41,28 @@ class Limits(TraceRule):
         if message.kind != "submit":
             return
         request, receipt = message.given, message.answer
+        if receipt.verdict == "accepted":
+            self._accepted(m, request)
+        elif receipt.verdict == "refused":
+            for reason, most, there in self.rows(m, request):
+                if most and receipt.reason == reason:
+                    self._refused(m, request, reason, most, there)
+
+    def on_door(self, m: "Monitor", request: "Request | None", delta: "Delta") -> None:
+        if request is not None and delta[0] == "entered":
+            self._accepted(m, request)
+
+    def has_room(self, m: "Monitor", request: "Request", reason: str | None = None) -> bool:
+        """Whether every limit, or the one of that name, would hold with it."""
+        rows = [row for row in self.rows(m, request) if reason in (None, row[0])]
+        return all(not most or there + self.own(name, request) <= most for name, most, there in rows)
+
+    def _accepted(self, m: "Monitor", request: "Request") -> None:
         for reason, most, there in self.rows(m, request):
-            if not most:
-                continue
-            if receipt.verdict == "accepted":
-                m.count(self.rule)
-                if there > most:
-                    facts = {"request": request.id, "reason": reason, "most": most, "there": there}
-                    m.fail(self.rule, "exceeded", self.accepted_says, **facts)
-            elif receipt.verdict == "refused" and receipt.reason == reason:
-                self._refused(m, request, reason, most, there)
+            m.count(self.rule, times=int(most > 0))
+            if 0 < most < there:
+                facts = {"request": request.id, "reason": reason, "most": most, "there": there}
+                m.fail(self.rule, "exceeded", self.accepted_says, **facts)
 
     def _refused(self, m: "Monitor", request: "Request", reason: str, most: int, there: int) -> None:
         m.count(self.rule)
@@ -214,7 +226,7 @@ class WaitsEnd(TraceRule):
             says = "nobody waits longer than the queue-age deadline"
             m.fail("ADMIT-4", "late", says, request=track.id, waited=m.now_ns - since_ns, most=most)
             del self.since_ns[track]
-        if message.kind == "submit" and message.answer.reason == "queue_age":
+        if message.kind == "submit" and message.answer.verdict == "refused" and message.answer.reason == "queue_age":
             m.count("ADMIT-4")
             if not m.live:
                 says = "nobody is refused for the queue of an empty system"
@@ -247,10 +259,10 @@ class RefusalsAreTrue(TraceRule):
         due_ns, delays_before = self.told.get(shape, (m.now_ns + 1, delays))
         if m.now_ns >= due_ns and delays == delays_before:
             m.count("ADMIT-5")
-            if receipt.verdict == "refused":
+            if receipt.verdict not in ("accepted", "duplicate"):
                 says = "who comes again when it was told to is accepted"
                 m.fail("ADMIT-5", "retry", says, request=request.id, reason=receipt.reason, due=due_ns)
-        if receipt.verdict == "accepted":
+        if receipt.verdict == "accepted" or request.id in m.held:
             self.told.clear()
         elif receipt.verdict == "refused":
             self._is_explicit(m, request, receipt)
@@ -319,8 +331,9 @@ class AdmittedIsMet(TraceRule):
 
 @monitor("ADMIT-6", claims=("one_generation",))
 class KeysNameOneGeneration(TraceRule):
-    """An idempotency key of a client names one generation: a submission with the key of one that lives, or finished
-    less than retain_ns ago, is answered with that one; any other is a generation of its own.
+    """An idempotency key of a client names one generation: a submission with the key of one that lives, is held at the
+    door, or finished or went to another pool or model less than retain_ns ago, is answered with that one; any other is
+    a generation of its own.
 
     Why: a client that timed out comes again, and pays, and waits, for two generations
     (https://docs.stripe.com/api/idempotent_requests).
@@ -333,7 +346,7 @@ class KeysNameOneGeneration(TraceRule):
         self.is_new = False
 
     def on_call(self, m: "Monitor", message: "Message") -> None:
-        self.is_new = message.kind == "submit" and message.given.id not in m.tracks
+        self.is_new = message.kind == "submit" and message.given.id not in m.tracks and message.given.id not in m.held
 
     def on_answered(self, m: "Monitor", message: "Message") -> None:
         if not self.is_new or message.given.idempotency_key is None:
@@ -346,19 +359,28 @@ class KeysNameOneGeneration(TraceRule):
             m.fail("ADMIT-6", "second", "a key that is held is answered with its generation", **facts, held=held)
         elif held is None and receipt.verdict == "duplicate":
             m.fail("ADMIT-6", "joined", "a key that nobody holds begins a generation", **facts, of=receipt.of)
-        elif receipt.verdict == "accepted":
+        elif receipt.verdict in ("accepted", "deferred", "converted"):
             self.names[request.client, request.idempotency_key] = request.id
             self.keys[request.id] = request.client, request.idempotency_key
+            if request.id not in m.held and receipt.verdict == "converted":
+                self._ends(m, request.id, has_answer=True)
 
     def _held(self, now_ns: int, key: tuple[str, str]) -> str | None:
         request = self.names.get(key)
         return None if request is None or self.until_ns.get(request, now_ns + 1) <= now_ns else request
 
     def on_ended(self, m: "Monitor", track: "Track") -> None:
-        key = self.keys.pop(track.id, None)
+        self._ends(m, track.id, has_answer=record(m, track.id).phase == FINISHED)
+
+    def on_door(self, m: "Monitor", request: "Request | None", delta: "Delta") -> None:
+        if request is not None and delta[0] != "entered":
+            self._ends(m, request.id, has_answer=False)
+
+    def _ends(self, m: "Monitor", request: str, *, has_answer: bool) -> None:
+        key = self.keys.pop(request, None)
         if key is None:
             return
-        if record(m, track.id).phase == FINISHED:
-            self.until_ns[track.id] = m.now_ns + m.settings.door.retain_ns
+        if has_answer:
+            self.until_ns[request] = m.now_ns + m.settings.door.retain_ns
         else:
             del self.names[key]

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from ..monitor import Monitor, StepView
     from ..tracks import Track
-    from ..vocabulary import Delta, Message, Observation
+    from ..vocabulary import Delta, Message, Observation, Request
 
 
 class TraceRule:
@@ -24,6 +24,9 @@ class TraceRule:
         """All of it has counted."""
 
     def on_accept(self, m: "Monitor", track: "Track") -> None: ...
+
+    def on_door(self, m: "Monitor", request: "Request | None", delta: "Delta") -> None:
+        """A request that the door held has entered or is gone; None: a delta of the door is about somebody else."""
 
     def on_wait(self, m: "Monitor", track: "Track") -> None:
         """A preempted request waits again."""

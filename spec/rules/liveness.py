@@ -3,6 +3,7 @@
 import heapq
 from typing import TYPE_CHECKING
 
+from ..batching import admits_nobody
 from ..caps import held_by_cap, held_by_tokens, usable_adapters
 from ..queueing import CHANGING, PLACES, mlfq_level
 from ..relation import registry
@@ -143,6 +144,7 @@ class Idleness(TraceRule):
 
     def on_step(self, m: "Monitor", view: "StepView") -> None:
         busy = view.budget_left < 1 or len(m.world.running) >= m.settings.seats or bool(view.victims)
+        busy = busy or admits_nobody(m, view)
         tracks = [] if busy or m.is_broken else self.candidates(m)
         if not tracks:
             self.idle_steps = 0
@@ -198,7 +200,8 @@ def order_is_open(m: "Monitor") -> bool:
 @monitor("LIVE-8", needs="tables")
 class NoUndeclaredIdleness(Idleness):
     """Budget, seats and memory stay idle while an admissible request waits only for a declared reason: the head of the
-    queue that does not fit (but not if `skip` is claimed), the watermark, a cap, the admission period.
+    queue that does not fit (but not if `skip` is claimed), the watermark, a cap, the admission period, a batch that
+    runs to its end, a step that decodes where decode comes first and no step mixes phases.
 
     Why: a scheduler that admits too little looks healthy and is slow; operators see it only as low utilisation
     (https://github.com/vllm-project/vllm/pull/38435).
@@ -304,7 +307,7 @@ class NoPriorityInversion(PastAdapters):
         """A step that preempted anybody, or has no budget left, is not asked; but it may show the rule at work."""
         if any(victim.requester == track.id for victim in view.victims for track in view.admitted):
             m.count("LIVE-10")
-        busy = view.budget_left < 1 or bool(view.victims) or m.is_broken
+        busy = view.budget_left < 1 or bool(view.victims) or m.is_broken or admits_nobody(m, view)
         tracks = [] if busy or m.capabilities.claims.isdisjoint(ONE_QUEUE) else self.candidates(m)
         worse = self._worse(m, view, tracks[0]) if tracks else set()
         if not worse:

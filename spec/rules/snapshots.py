@@ -44,6 +44,16 @@ class SharedBlocksAreNotWritten(Elsewhere):
     """
 
 
+@monitor("ADMIT-9", form="run", unless=("clairvoyant",))
+class NobodyReadsTheFuture(Elsewhere):
+    """No decision reads the true output length: where only the ends of requests to come are swapped, all answers stay
+    the same until a result tells.
+
+    Why: a simulator that keeps the length of its trace in the request that the scheduler sees, as Vidur does
+    (`num_decode_tokens`, https://github.com/microsoft/vidur), may measure an oracle that no engine can be.
+    """
+
+
 @monitor("DET-1", form="run")
 class SameInputsSameDecisions(Elsewhere):
     """The same configuration, submissions and outcomes give the same decisions, in another process and under

@@ -39,6 +39,8 @@ class NobodyIsLeftOut(TraceRule):
     @staticmethod
     def _could_run(m: "Monitor", r: "object") -> bool:
         wants = r.issued < r.known and r.outputs + r.in_flight < r.output_limit  # type: ignore[attr-defined]
+        if m.claims("disjoint_steps"):
+            wants = wants and r.computed == r.issued  # type: ignore[attr-defined]
         if m.shows_tables:
             return bool(wants and r.issued < r.room)  # type: ignore[attr-defined]
         return bool(wants and r.issued % m.settings.block_size != 0)  # type: ignore[attr-defined]

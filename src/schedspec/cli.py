@@ -12,6 +12,7 @@ from .commands.parity import parity
 from .commands.parts import told_once
 from .commands.recorded import convert, trace, why
 from .commands.replay import replay
+from .commands.reproduce import reproduce
 from .commands.rules import explain, rules
 from .proofs.command import prove
 
@@ -26,6 +27,7 @@ COMMANDS: tuple[click.Command, ...] = (
     prove,
     replay,
     replay_failure,
+    reproduce,
     rerun,
     rules,
     trace,

@@ -26,6 +26,8 @@ SMALL_POOL_BLOCKS = 256
 SPARSE_OBSERVATIONS = 64
 DOOR = "ADMIT"
 NEVER_ENDS = "LIVE-2"
+MOST_WAITS = 8
+"""How often time may go by in an empty system until whoever is held at the door must be in."""
 
 
 @define(eq=False)
@@ -121,7 +123,13 @@ class Driver:
     def drain(self) -> None:
         """Steps and results until every request has ended; LIVE-1 and LIVE-2 say when that takes too long, and after
         LIVE-2 it is given up even where nobody asked about it."""
-        while not (self.over or self.stuck) and (self.monitor.live or self._plans):
+        waits = 0
+        while not (self.over or self.stuck) and (self.monitor.live or self._plans or self.monitor.held):
+            if not (self.monitor.live or self._plans):
+                waits += 1
+                if waits > MOST_WAITS + len(self.monitor.held):
+                    break  # ADMIT-11 says that they are held when the run ends
+                self.do(Op("tick", ns=self._longest_hold_ns()))
             self.do(STEP)
             self.do(COMPLETE)
             for op in TRANSFER if self.link.standing else ():
@@ -154,6 +162,11 @@ class Driver:
         return Violation(
             rule=rule, conjunct=conjunct, says=says, message=len(self.messages) + 1, facts={"fault": str(fault)}
         )
+
+    def _longest_hold_ns(self) -> int:
+        """Until a deferral is over, and a window of a rate."""
+        door = self.settings.door
+        return max(door.defer_ns, door.rate_window_ns) + 1
 
     # --- parts -------------------------------------------------------------------------------------------
 

@@ -19,11 +19,10 @@ from schedspec.spec.vocabulary import (
     Door,
     Lane,
     Policy,
-    Pools,
     Settings,
 )
 
-from .script import BEGIN_TRANSFER, END_TRANSFER, FAIL_TRANSFER, REPEAT_TRANSFER, RETRY, Op, leave, with_setting
+from .script import RETRY, Op, leave, with_setting
 
 POLICIES: tuple[Policy, ...] = ("srpt", "mlfq", "lpm", "drr", "dlpm", "lanes")
 WEIGHTS = (
@@ -57,6 +56,7 @@ def with_features(dice: Random, settings: Settings, policies: Sequence[Policy] =
         drawn |= _of_clients(dice, settings)
     if settings.policy == "lanes":
         drawn["lanes"] = _lanes(dice)
+    drawn |= _of_iterations(dice, settings)
     return evolve(settings, **drawn)
 
 
@@ -87,6 +87,13 @@ def _of_turns(dice: Random, settings: Settings) -> dict[str, Any]:
     if settings.policy in OF_CLASSES:
         drawn |= _sometimes(dice, 30, "preempt_lower_class", True)
     return drawn
+
+
+def _of_iterations(dice: Random, settings: Settings) -> dict[str, Any]:
+    """Last of all, so that what was drawn before stays what it was."""
+    drawn = _sometimes(dice, 12, "batch_mix", "exclusive") | _sometimes(dice, 15, "phase_first", "decode", "prefill")
+    drawn |= _sometimes(dice, 6, "batching", "request") | _sometimes(dice, 6, "admission_period_steps", 2, 3)
+    return drawn | (_sometimes(dice, 25, "disjoint_steps", True) if settings.overlap_depth > 1 else {})
 
 
 def _of_charges(dice: Random) -> dict[str, Any]:
@@ -146,6 +153,21 @@ def with_door(dice: Random, settings: Settings, *, always: bool = False) -> Sett
     return evolve(settings, lanes=lanes, door=Door(**drawn))
 
 
+def with_alternatives(dice: Random, settings: Settings) -> Settings:
+    """Every second door with limits has something else than a refusal."""
+    door = settings.door
+    if not any(getattr(door, name) for name in PASSING) or dice.random() < 0.5:
+        return settings
+    drawn = _sometimes(dice, 25, "pool_tokens", 6, 12, 1_000) | _sometimes(dice, 25, "model_tokens", 6, 12, 1_000)
+    drawn |= _sometimes(dice, 60, "asynchronous_requests", 1, 2)
+    if dice.random() < 0.6:
+        drawn |= {"defer_ns": dice.choice((5, 40, 200)), "deferred_requests": dice.choice((1, 2, 4))}
+    return evolve(settings, door=evolve(door, **drawn))
+
+
+PASSING = ("queue_requests", "queue_tokens", "client_requests", "client_tokens", "committed_tokens", "rate_window_ns")
+"""Limits that break and hold again."""
+
 STEP_NS = 10
 
 
@@ -156,13 +178,15 @@ def _predictable(settings: Settings) -> Settings:
 
 
 def at_the_door(dice: Random, op: Op, settings: Settings) -> Sequence[Op]:
-    """Who would be cancelled may leave instead; a submission may have a key, or declare to survive that; after a result
-    somebody who was refused may come again, or time may pass."""
+    """Who would be cancelled may leave instead; a submission may have a key, declare to survive that, or come from a
+    door that converted it; after a result somebody who was refused may come again, or time may pass."""
     door = settings.door
     if settings.cancel_on_disconnect and op.kind == "cancel":
         return (leave(op.id),)
     if op.request is not None and settings.cancel_on_disconnect and dice.random() < 0.3:
         op = evolve(op, request=evolve(op.request, survives_disconnect=True))
+    if op.request is not None and door.has_alternatives and dice.random() < 0.15:
+        op = evolve(op, request=evolve(op.request, was_converted=True))
     if op.request is not None and door.retain_ns and dice.random() < 0.6:
         return (evolve(op, request=evolve(op.request, idempotency_key=dice.choice(("k", "m")))),)
     if op.kind == "complete" and door != OPEN and dice.random() < 0.4:
@@ -189,49 +213,3 @@ def of_feature(dice: Random, op: Op, settings: Settings) -> Op:
     if settings.adapter_slots and dice.random() < 0.7:
         drawn["adapter"] = dice.choice(ADAPTERS)
     return evolve(op, request=evolve(op.request, **drawn)) if drawn else op
-
-
-# --- two pools ---------------------------------------------------------------------------------------------
-
-TRANSFER_NS = 100
-OF_TWO_POOLS = ("blocks", "block_size", "seats", "token_budget", "watermark_blocks", "at_blocked_head", "reserve")
-
-
-def with_pools(dice: Random, settings: Settings) -> Settings:
-    """Now and then prefill and decode have a pool each; all else is then what both can do."""
-    if dice.random() < 0.93:
-        return settings
-    drawn: dict[str, Any] = {name: getattr(settings, name) for name in OF_TWO_POOLS}
-    if settings.reserve not in ("on_demand", "known", "declared"):
-        drawn["reserve"] = "on_demand"
-    drawn |= {"chunked_prefill": settings.chunked_prefill, "chunk_tokens": settings.chunk_tokens}
-    pools = Pools(
-        decode_blocks=settings.blocks + dice.choice((0, 0, 1, 3, 8)),
-        decode_seats=dice.choice((1, 2, 3, 4)),
-        decode_token_budget=dice.choice((2, 4, 8)),
-        transfer_ns=TRANSFER_NS,
-        landing_blocks=dice.choice((0, 0, 0, 2)),
-    )
-    drawn["blocks"] = settings.blocks + dice.choice((0, 0, 2, 6))
-    return Settings(**drawn, overlap_depth=dice.choice((1, 2, 2)), pools=pools)
-
-
-def on_the_link(dice: Random, op: Op, settings: Settings) -> Sequence[Op]:
-    """After a step or a result the link may begin or end a transfer, give it up, say something twice, or stay silent
-    while time passes; a result may come before one that is older."""
-    if not settings.pools.are_two or op.kind not in ("step", "complete", "cancel"):
-        return (op,)
-    if op.kind == "complete" and dice.random() < 0.2:
-        op = evolve(op, back=2)
-    told = []
-    if dice.random() < 0.5:
-        told.append(evolve(BEGIN_TRANSFER, back=dice.choice((1, 1, 2))))
-    if dice.random() < 0.4:
-        told.append(evolve(END_TRANSFER, back=dice.choice((1, 1, 2))))
-    if dice.random() < 0.07:
-        told.append(FAIL_TRANSFER)
-    if dice.random() < 0.05:
-        told.append(REPEAT_TRANSFER)
-    if dice.random() < 0.1:
-        told.append(Op("tick", ns=dice.choice((1, TRANSFER_NS // 2, TRANSFER_NS))))
-    return (op, *told)

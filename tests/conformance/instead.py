@@ -441,6 +441,33 @@ INSTEAD: Mapping[tuple[str, str], str] = {
         "who is accepted has its first token in time",
     ): "{request} had its first token within {most} ns, or was refused when it came: it took {waited}",
     (
+        "ADMIT-11",
+        "a deferral or conversion is in the receipt and in its deltas, once, and the same in both",
+    ): "{request} is answered with {receipt} and one delta that says the same of it",
+    (
+        "ADMIT-11",
+        "a deferral or conversion is recorded in the receipt of the request, and of nobody else",
+    ): "the delta {delta} of {request} stands in the receipt of {request}",
+    (
+        "ADMIT-11",
+        "what was deferred or converted is not deferred or converted again",
+    ): "{request} is accepted, or refused ({reason})",
+    (
+        "ADMIT-11",
+        "an alternative is one that the door declares, within its limits",
+    ): "{request} is refused ({reason}), or gets something that the door declares and has room for",
+    ("ADMIT-11", "an alternative is for somebody who would be refused"): "{request} is accepted: it breaks no limit",
+    (
+        "ADMIT-11",
+        "who is held is not given up before the time that it was told",
+    ): "{request} is held on, until {due_ns} ns at the latest",
+    (
+        "ADMIT-11",
+        "the door has decided by the time that it gave",
+    ): "{request} is in, or has expired: that was {due_ns} ns",
+    ("ADMIT-11", "an empty system lets in whoever is asynchronous"): "{request} enters: nobody waits or runs",
+    ("ADMIT-11", "when the run ends the door holds nobody"): "{held} are in by now, or have expired",
+    (
         "ADMIT-12",
         "a client keeps its rate in every window",
     ): "{request} is refused ({reason}): with it there are {there} in the window, and the limit is {most}",

@@ -21,6 +21,7 @@ from schedspec.spec.vocabulary import (
     Observation,
     Outcome,
     Plan,
+    Pools,
     Receipt,
     Request,
     Settings,
@@ -31,6 +32,12 @@ from .writes import Writes
 
 MOST_IN_A_ROW = 8
 """Of a longer list the first are shown, and whatever a failure is about."""
+
+TRANSFER_EVENTS = {
+    "transfer_started": "the link begins transfer",
+    "transfer_done": "the link has written all of transfer",
+    "transfer_failed": "the link gives up transfer",
+}
 
 NOBODY: frozenset[str] = frozenset()
 
@@ -86,12 +93,15 @@ class Teller:
         if message.kind == "cancel":
             return f"cancel {message.given}", self.deltas(message.answer)
         if message.kind == "step":
-            return f"step {message.answer.step}", self.plan(message.answer)
+            pool = f" of the {message.answer.pool} pool" if message.answer.pool else ""
+            return f"step {message.answer.step}{pool}", self.plan(message.answer)
         if message.kind == "complete":
             again = "again: " if message.given.step in self.completed else ""
             self.completed.add(message.given.step)
             call = f"{again}complete step {message.given.step}{self.outcome(message.given)}"
             return call, self.deltas(message.answer)
+        if message.given.get("type") in TRANSFER_EVENTS:
+            return f"{TRANSFER_EVENTS[message.given['type']]} {message.given['transfer']}", self.deltas(message.answer)
         if message.given.get("type") == DISCONNECTED:
             return f"the client of {message.given.get('request')} is gone", self.deltas(message.answer)
         return f"notify {message.given}", self.deltas(message.answer)
@@ -108,8 +118,11 @@ class Teller:
         return f"{request.id} ({prompt}, up to {request.max_output_tokens:,} out{others})"
 
     def receipt(self, receipt: Receipt) -> str:
+        limit = "" if receipt.limit is None else f", {receipt.value} against {receipt.limit}"
+        if receipt.verdict in ("deferred", "converted"):
+            until = f"for {receipt.decided_after_ns:,} ns" if receipt.decided_after_ns is not None else f"{receipt.how}"
+            return f"{receipt.verdict} ({until}): {receipt.reason}{limit}" + self._beside(receipt)
         if receipt.verdict == "refused":
-            limit = "" if receipt.limit is None else f", {receipt.value} against {receipt.limit}"
             again = "" if receipt.retry_after_ns is None else f", come again in {receipt.retry_after_ns:,} ns"
             return f"refused: {receipt.reason}{limit}{again}" + self._beside(receipt)
         tail = f" of {receipt.of}" if receipt.of else ""
@@ -157,14 +170,22 @@ class Teller:
             return f"delivered to {', '.join(self.some({request: request for request in delta[1]}))}"
         if kind == "unindexed":
             return f"index forgets {blocks_in_words(delta[1])}"
-        if kind in ("took", "gave", "shared", "indexed"):
+        if kind in ("took", "gave", "shared", "indexed", "adopted"):
             return f"{delta[1]} {kind} {blocks_in_words(delta[2])}"
+        if kind in ("held", "released", "pulled"):
+            return _between_pools(delta)
         if kind in ("admitted", "resumed"):
             return f"{kind} {delta[1]}" + (f" with {counted(delta[2], 'cached token')}" if delta[2] else "")
         if kind == "preempted":
             return f"preempted {delta[1]}" + ("" if delta[3] in (None, delta[1]) else f" for {delta[3]}")
         if kind == "waits":
             return f"{delta[1]} waits for {delta[2]}"
+        if kind == "deferred":
+            return f"{delta[1]} is held at the door, for at most {delta[2]:,} ns"
+        if kind == "converted":
+            return f"{delta[1]} is converted to {delta[2]}"
+        if kind == "entered":
+            return f"{delta[1]} enters"
         return f"{kind} {delta[1]}" + (f" ({delta[2]})" if len(delta) > 2 else "")
 
     def some(self, texts: Mapping[str, str]) -> list[str]:
@@ -203,6 +224,8 @@ def _of_request(request: Request) -> Iterator[str]:
         yield f"adapter {request.adapter}"
     if request.idempotency_key is not None:
         yield f"key {request.idempotency_key}"
+    if request.was_converted:
+        yield "converted before"
     if request.survives_disconnect:
         yield "survives a disconnect"
 
@@ -217,6 +240,15 @@ def _named(delta: Delta) -> Iterable[str]:
     if delta[0] == "unindexed":
         return ()
     return delta[1] if delta[0] == "delivered" else (delta[1],)
+
+
+def _between_pools(delta: Delta) -> str:
+    kind, request, blocks = delta[:3]
+    if kind == "pulled":
+        return f"transfer {delta[3]} is asked for, of {request} into {blocks_in_words(blocks)}"
+    if kind == "held":
+        return f"{request} is held in {blocks_in_words(blocks)} ({delta[3]})"
+    return f"{request} is released" + (f" from {blocks_in_words(blocks)}" if blocks else "")
 
 
 def blocks_in_words(blocks: Sequence[int]) -> str:
@@ -296,7 +328,7 @@ def settings_in_words(settings: Settings) -> Iterator[str]:
 def _setting_in_words(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
-    if isinstance(value, Door):
+    if isinstance(value, (Door, Pools)):
         return ", ".join(f"{name} {limit}" for name, limit in asdict(value).items() if limit)
     if not isinstance(value, tuple):
         return str(value)
@@ -329,9 +361,9 @@ def as_code(value: object) -> str:
         plain = Lane(name=value.name, share_percent=value.share_percent)
         given = asdict(value, filter=lambda a, v: a.name in ("name", "share_percent") or v != getattr(plain, a.name))
         return f"Lane({', '.join(f'{name}={as_code(item)}' for name, item in given.items())})"
-    if isinstance(value, Door):
+    if isinstance(value, (Door, Pools)):
         given = asdict(value, filter=lambda a, v: bool(v))
-        return f"Door({', '.join(f'{name}={as_code(item)}' for name, item in given.items())})"
+        return f"{type(value).__name__}({', '.join(f'{name}={as_code(item)}' for name, item in given.items())})"
     if isinstance(value, tuple):
         items = ", ".join(map(as_code, value))
         return f"({items},)" if len(value) == 1 else f"({items})"

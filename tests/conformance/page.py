@@ -27,6 +27,7 @@ LEAST_ROWS = 6
 LONG_NAME = re.compile(r"[^\s\[(]{60,}")
 LEGEND = re.compile(r"(?<![\w.])\S+\[\d+,\d+\)\*?")
 SECOND_TIMES = {
+    "ADMIT-9": "with other ends of requests, of which no result has told anything yet,",
     "DET-1": "in another process, under another hash seed",
     "DET-2": "in the same process, after other runs",
     "DET-3": "in another process, whose wall clock runs faster",

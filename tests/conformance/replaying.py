@@ -135,9 +135,9 @@ class _Run:
 
     def _hear_receipt(self, receipt: Any) -> None:
         assert self.submitted is not None
-        if receipt.verdict == "accepted":
+        if receipt.verdict in ("accepted", "deferred"):
             self.clients.accepted(self.submitted, self.driver.now_ns)
-        else:
+        elif receipt.verdict != "converted":  # else its client is served elsewhere, or need not stay
             self.clients.refused(self.submitted, self.driver.now_ns, receipt.retry_after_ns)
 
     def step(self) -> None:

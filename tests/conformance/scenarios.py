@@ -4,24 +4,11 @@ from collections.abc import Iterator
 
 from attrs import evolve, frozen
 
-from schedspec.spec.vocabulary import Door, Lane, Pools, Settings
+from schedspec.spec.vocabulary import Door, Lane, Settings
 
-from .script import (
-    BEGIN_TRANSFER,
-    COMPLETE,
-    END_TRANSFER,
-    FAIL_TRANSFER,
-    REPEAT_TRANSFER,
-    RETRY,
-    STEP,
-    TRANSFER,
-    Op,
-    Script,
-    cancel,
-    leave,
-    rounds,
-    submit,
-)
+from .scenarios_of_iterations import BUILDERS as OF_ITERATIONS
+from .scenarios_of_transfers import BUILDERS as OF_TRANSFERS
+from .script import COMPLETE, RETRY, STEP, Op, Script, cancel, leave, rounds, submit
 
 
 @frozen
@@ -566,6 +553,28 @@ def a_key_comes_again() -> _Built:
     return ("ADMIT-6",), settings, (*ops, submit("e", 2, 1, idempotency_key="k"), *rounds(2))
 
 
+def a_full_door_has_something_else() -> _Built:
+    """One is held and enters, one is held and expires, one goes to another pool, one is asynchronous; one comes from
+    another door already, one with the key of somebody who is held, and the clients of two who are held go away."""
+    limits = {"queue_requests": 1, "retain_ns": 40, "defer_ns": 12, "deferred_requests": 1}
+    door = Door(**limits, pool_tokens=4, asynchronous_requests=1)
+    settings = evolve(FEW_SEATS, door=door, cancel_on_disconnect=True)
+    come = (submit("a", 2, 4), submit("held", 2, 4, idempotency_key="k"), submit("again", 2, 4, idempotency_key="k"))
+    more = (submit("pool", 2, 1), submit("later", 2, 4), leave("later"), submit("second", 2, 4, was_converted=True))
+    ends = (submit("b", 2, 4), Op("tick", ns=13), *rounds(3), submit("c", 2, 4), leave("c"), cancel("b"))
+    ops = (*come, *more, *rounds(1), *ends, *rounds(12), submit("d", 2, 1), *rounds(4))
+    return ("ADMIT-11", "LIFE-10"), settings, ops
+
+
+def a_smaller_model_takes_what_is_too_large() -> _Built:
+    """And another pool takes some of those for whom the queue is full."""
+    door = Door(model_tokens=20, pool_tokens=8, queue_requests=2)
+    settings = Settings(blocks=4, block_size=1, seats=1, token_budget=4, door=door)
+    come = (submit("a", 8, 4), submit("b", 3, 2), submit("c", 3, 2), submit("d", 3, 2), submit("e", 30, 4))
+    ops = (*come, submit("f", 8, 4, was_converted=True), submit("g", 3, 2, was_converted=True), *rounds(3))
+    return ("ADMIT-11",), settings, ops
+
+
 def whoever_is_next_waits_for_one_limit_after_the_other() -> _Built:
     settings = Settings(blocks=6, block_size=1, seats=2, token_budget=4, log_waits=True)
     ops = (submit("a", 1, 4), submit("b", 3, 3), submit("c", 2, 2), *rounds(1), submit("d", 5, 1), *rounds(12))
@@ -583,54 +592,6 @@ def clients_leave_at_every_moment() -> _Built:
     ops = (*ops, submit("flying", 2, 4), STEP, leave("flying"), COMPLETE, submit("stream", 2, 4), *rounds(2))
     survivor = submit("survivor", 2, 3, survives_disconnect=True)
     return ("LIFE-10",), settings, (*ops, leave("stream"), survivor, leave("survivor"), *rounds(4), leave("survivor"))
-
-
-TWO_POOLS = Settings(
-    blocks=8,
-    block_size=2,
-    seats=4,
-    token_budget=8,
-    pools=Pools(decode_blocks=8, decode_seats=4, decode_token_budget=4, transfer_ns=100),
-)
-PREFILLED = (submit("a", 4, 4), submit("b", 3, 3), *rounds(1))
-
-
-def kv_is_pulled_and_decoded() -> _Built:
-    ops = (*PREFILLED, *TRANSFER, *TRANSFER, *rounds(8))
-    return ("XFER-1", "XFER-2", "XFER-3", "XFER-4", "XFER-6", "KV-9", "KV-18"), TWO_POOLS, ops
-
-
-def the_decode_pool_is_full() -> _Built:
-    """What is prefilled waits, and the prefill pool fills up behind it."""
-    pools = evolve(TWO_POOLS.pools, decode_blocks=4)
-    ops = (*(submit(name, 4, 3) for name in "abcdef"), *rounds(3), *TRANSFER, *rounds(6))
-    return ("XFER-3", "XFER-4"), evolve(TWO_POOLS, pools=pools), ops
-
-
-def a_transfer_fails_and_another_is_silent() -> _Built:
-    ops = (*PREFILLED, BEGIN_TRANSFER, BEGIN_TRANSFER, FAIL_TRANSFER, Op("tick", ns=50), *rounds(1))
-    return ("XFER-5",), TWO_POOLS, (*ops, Op("tick", ns=50), *rounds(2), *TRANSFER, REPEAT_TRANSFER, *rounds(4))
-
-
-def both_sides_abort() -> _Built:
-    """The client leaves while its KV is written, and then the link says nothing any more."""
-    ops = (*PREFILLED, BEGIN_TRANSFER, cancel("a"), Op("tick", ns=100), *rounds(4))
-    return ("XFER-5", "KV-9"), TWO_POOLS, ops
-
-
-def cancel_at_every_moment_of_a_transfer() -> _Built:
-    pools = evolve(TWO_POOLS.pools, decode_blocks=6)
-    settings = evolve(TWO_POOLS, blocks=16, token_budget=16, pools=pools)
-    ops = (*(submit(name, 4, 3) for name in "abcde"), *rounds(1), BEGIN_TRANSFER, cancel("e"), cancel("d"), cancel("b"))
-    ops = (*ops, cancel("a"))
-    ops = (*ops, submit("one", 3, 1), *rounds(2), END_TRANSFER, *rounds(1), *TRANSFER, cancel("c"), *rounds(2))
-    return ("XFER-4", "KV-9"), settings, (*ops, submit("f", 2, 6), *rounds(2), *TRANSFER, *rounds(2), cancel("f"))
-
-
-def a_victim_of_the_decode_pool_goes_back() -> _Built:
-    pools = evolve(TWO_POOLS.pools, decode_blocks=5)
-    ops = (submit("a", 3, 6), submit("b", 3, 6), *rounds(1), *TRANSFER, *TRANSFER, *rounds(8), *TRANSFER, *rounds(4))
-    return ("XFER-1", "PRE-1"), evolve(TWO_POOLS, pools=pools), ops
 
 
 _BUILDERS = (
@@ -702,13 +663,11 @@ _BUILDERS = (
     a_client_has_too_much_under_way,
     a_rate_is_exceeded_across_an_edge,
     a_key_comes_again,
+    a_full_door_has_something_else,
+    a_smaller_model_takes_what_is_too_large,
     whoever_is_next_waits_for_one_limit_after_the_other,
     a_stream_has_an_objective,
     clients_leave_at_every_moment,
-    kv_is_pulled_and_decoded,
-    the_decode_pool_is_full,
-    a_transfer_fails_and_another_is_silent,
-    both_sides_abort,
-    cancel_at_every_moment_of_a_transfer,
-    a_victim_of_the_decode_pool_goes_back,
+    *OF_ITERATIONS,
+    *OF_TRANSFERS,
 )

@@ -69,6 +69,8 @@ def with_setting(settings: Settings, name: str, value: object) -> Settings:
         changes |= {"aging_picks": 0, "aging_credit": 0}
     elif name == "pools" and isinstance(value, Pools) and value.are_two:
         changes |= {"prefix_caching": False}
+    elif (name, value) == ("reserve", "model"):
+        changes["max_model_tokens"] = max(2, min(settings.max_model_tokens, settings.blocks * settings.block_size))
     elif name in WEIGHTS:
         changes = {weight: getattr(Settings(), weight) for weight in WEIGHTS} | changes
     return evolve(settings, **changes)

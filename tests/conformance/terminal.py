@@ -166,10 +166,18 @@ def _in_ms(found: "dict[str, int] | None", *percentiles: str) -> str:
     return " ".join(f"{value / 1e6:.0f}" if value < 10**10 else f"{value / 1e9:.0f}s" for value in values)
 
 
+def _instead(whole: "dict[str, Any]") -> str:
+    """What requests got instead of a refusal, if any did."""
+    words = {"deferred": "held at the door"}
+    counts: dict[str, int] = whole["instead"]
+    return "".join(f"{count:,} {words.get(how, f'converted ({how})')}, " for how, count in counts.items())
+
+
 def _replay_notes(whole: "dict[str, Any]") -> list[str]:
     tokens, engine, difference = whole["tokens"], whole["engine"], whole["service"]["difference_per_s"]
     notes = [
-        f"{whole['finished']:,} finished, {whole['refused']:,} refused, {whole['preemptions']:,} preemptions; "
+        f"{whole['finished']:,} finished, {whole['refused']:,} refused, {_instead(whole)}"
+        f"{whole['preemptions']:,} preemptions; "
         f"{whole['goodput']['requests_per_s']:.2f} requests/s in time",
         f"{engine['steps']:,} steps in {engine['span_ns'] / 1e9:,.1f} s, busy {engine['busy_share']:.0%}; "
         f"KV at most {max(whole['kv_tokens']['max'], default=0):,} tokens",

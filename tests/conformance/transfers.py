@@ -1,13 +1,14 @@
 """The link that the suite plays between a prefill pool and a decode pool: what was asked of it, and what it tells."""
 
 from collections.abc import Sequence
+from random import Random
 from typing import Any
 
-from attrs import Factory, define
+from attrs import Factory, define, evolve
 
-from schedspec.spec.vocabulary import Delta, Message
+from schedspec.spec.vocabulary import Delta, Message, Pools, Settings
 
-from .script import Op
+from .script import BEGIN_TRANSFER, END_TRANSFER, FAIL_TRANSFER, REPEAT_TRANSFER, Op
 
 TOLD = {
     "begin_transfer": "transfer_started",
@@ -55,3 +56,49 @@ class Link:
         if op.kind == "begin_transfer":
             self.begun.add(number)
         return {"type": TOLD[op.kind], "transfer": number}
+
+
+# --- drawn by dice -----------------------------------------------------------------------------------------
+
+TRANSFER_NS = 100
+OF_TWO_POOLS = ("blocks", "block_size", "seats", "token_budget", "watermark_blocks", "at_blocked_head", "reserve")
+
+
+def with_pools(dice: Random, settings: Settings) -> Settings:
+    """Now and then prefill and decode have a pool each; all else is then what both can do."""
+    if dice.random() < 0.93:
+        return settings
+    drawn: dict[str, Any] = {name: getattr(settings, name) for name in OF_TWO_POOLS}
+    if settings.reserve not in ("on_demand", "known", "declared"):
+        drawn["reserve"] = "on_demand"
+    drawn |= {"chunked_prefill": settings.chunked_prefill, "chunk_tokens": settings.chunk_tokens}
+    pools = Pools(
+        decode_blocks=settings.blocks + dice.choice((0, 0, 1, 3, 8)),
+        decode_seats=dice.choice((1, 2, 3, 4)),
+        decode_token_budget=dice.choice((2, 4, 8)),
+        transfer_ns=TRANSFER_NS,
+        landing_blocks=dice.choice((0, 0, 0, 2)),
+    )
+    drawn["blocks"] = settings.blocks + dice.choice((0, 0, 2, 6))
+    return Settings(**drawn, overlap_depth=dice.choice((1, 2, 2)), pools=pools)
+
+
+def on_the_link(dice: Random, op: Op, settings: Settings) -> Sequence[Op]:
+    """After a step or a result the link may begin or end a transfer, give it up, say something twice, or stay silent
+    while time passes; a result may come before one that is older."""
+    if not settings.pools.are_two or op.kind not in ("step", "complete", "cancel"):
+        return (op,)
+    if op.kind == "complete" and dice.random() < 0.2:
+        op = evolve(op, back=2)
+    told = []
+    if dice.random() < 0.5:
+        told.append(evolve(BEGIN_TRANSFER, back=dice.choice((1, 1, 2))))
+    if dice.random() < 0.4:
+        told.append(evolve(END_TRANSFER, back=dice.choice((1, 1, 2))))
+    if dice.random() < 0.07:
+        told.append(FAIL_TRANSFER)
+    if dice.random() < 0.05:
+        told.append(REPEAT_TRANSFER)
+    if dice.random() < 0.1:
+        told.append(Op("tick", ns=dice.choice((1, TRANSFER_NS // 2, TRANSFER_NS))))
+    return (op, *told)

@@ -19,6 +19,7 @@ REFUSE = {"optimized": promises.refuse, "kernels": on_device.refuse}
 HONOURED = {"optimized": promises.HONOURED, "kernels": on_device.HONOURED}
 
 OTHER_WORDS = {"victim": "lowest_priority", "at_blocked_head": "skip", "reserve": "known", "charge_prompt": "chunk"}
+OTHER_WORDS |= {"batch_mix": "exclusive", "phase_first": "decode", "batching": "request"}
 OF_CLIENTS = ("aging_picks", "aging_credit", "client_seats", "client_resident_tokens", "client_committed_cost")
 UNDER = dict.fromkeys((*OF_CLIENTS, "charge_prediction"), "vtc") | {"preempt_lower_class": "priority"}
 TOGETHER = {"aging_credit": "aging_picks", "aging_picks": "aging_credit"}

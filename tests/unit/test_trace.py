@@ -32,12 +32,15 @@ from schedspec.spec.trace import TraceError, TraceWriter, read_trace
 from schedspec.spec.vocabulary import (
     CLAIMS,
     CONSTANTS,
+    CONVERSIONS,
     DELTAS,
     FINISH_REASONS,
     LEVELS,
+    POOLS,
     PREEMPTIONS,
     REFUSAL_REASONS,
     SCHEMA,
+    TRANSFERS,
     WAIT_LIMITS,
     Capabilities,
     Delta,
@@ -49,6 +52,7 @@ from schedspec.spec.vocabulary import (
     Outcome,
     Plan,
     Policy,
+    Pools,
     Receipt,
     Request,
     RequestView,
@@ -87,6 +91,10 @@ def _delta(name: str) -> st.SearchStrategy[Delta]:
         "how": st.sampled_from(PREEMPTIONS),
         "reason": st.sampled_from(FINISH_REASONS) if name == "finished" else ids,
         "limit": st.sampled_from(WAIT_LIMITS),
+        "decided_after_ns": naturals,
+        "into": st.sampled_from(CONVERSIONS),
+        "transfer": st.integers(1, 2**40),
+        "outcome": st.sampled_from(TRANSFERS),
     }
     return st.tuples(st.just(name), *(fields[field] for field in DELTAS[name]))
 
@@ -104,6 +112,8 @@ requests = st.builds(
     dependencies=id_columns,
     predicted_output_tokens=st.none() | st.integers(),
     adapter=st.none() | ids,
+    survives_disconnect=st.booleans(),
+    was_converted=st.booleans(),
 )
 receipts = st.one_of(
     st.builds(Receipt, verdict=st.just("accepted"), deltas=deltas()),
@@ -117,6 +127,7 @@ receipts = st.one_of(
     ),
     st.builds(Receipt, verdict=st.just("duplicate"), of=ids),
     st.builds(Receipt, verdict=st.just("converted"), how=ids),
+    st.builds(Receipt, verdict=st.just("deferred"), decided_after_ns=naturals),
 )
 
 
@@ -134,6 +145,7 @@ def plans(draw: st.DrawFn) -> Plan:
         tokens=column(naturals),
         samples=column(st.integers(0, 1)),
         deltas=draw(deltas()),
+        pool=draw(st.sampled_from((None, *POOLS))),
     )
 
 
@@ -530,7 +542,7 @@ async def late() -> None:
         (
             read_receipt,
             {"verdict": "accept"},
-            "submit: verdict is 'accept', but must be one of accepted, refused, duplicate, converted: "
+            "submit: verdict is 'accept', but must be one of accepted, refused, duplicate, converted, deferred: "
             "did you mean 'accepted'?",
         ),
         (
@@ -546,7 +558,7 @@ async def late() -> None:
         (
             read_receipt,
             {"verdict": "converted"},
-            "submit: how is None, but a conversion says into what: a short text",
+            "submit: how is None, but a conversion says into what: one of pool, model, asynchronous",
         ),
         (
             read_capabilities,
@@ -666,6 +678,7 @@ def test_the_schema_is_one() -> None:
         ("settings", Settings),
         ("lane", Lane),
         ("door", Door),
+        ("pools", Pools),
         ("capabilities", Capabilities),
         ("request", Request),
         ("receipt", Receipt),
@@ -711,7 +724,7 @@ def test_the_schema_refuses_what_the_code_refuses(wrong: Mapping[str, Any]) -> N
         list(read_trace(io.StringIO(HEAD + encode(whole) + "\n"))[1])
 
 
-@pytest.mark.parametrize("verdict", ["refused", "duplicate", "converted"])
+@pytest.mark.parametrize("verdict", ["refused", "duplicate", "converted", "deferred"])
 def test_the_schema_wants_what_a_verdict_needs(verdict: str) -> None:
     request = {"id": "a", "prompt_ids": [1], "max_output_tokens": 1}
     whole = {"type": "submit", "now_ns": 0, "request": request, "receipt": {"verdict": verdict}}

@@ -6,7 +6,8 @@ import pytest
 from attrs import evolve
 
 from schedspec.conformance.driver import Driver
-from schedspec.conformance.scenarios import PREFILLED, TWO_POOLS, scenarios
+from schedspec.conformance.scenarios import scenarios
+from schedspec.conformance.scenarios_of_transfers import PREFILLED, TWO_POOLS
 from schedspec.conformance.script import (
     BEGIN_TRANSFER,
     END_TRANSFER,

@@ -54,6 +54,7 @@ LIFT: Mapping[str, Callable[[Scheduler], None]] = {
     "victims": add_all,
     "seats": add_seats,
     "budget": lambda s: change(s, token_budget=s.state.settings.token_budget + MORE),
+    "period": lambda s: change(s, batch_mix="hybrid", batching="iteration", admission_period_steps=1),
     "client cap": lambda s: change(s, client_seats=0, client_resident_tokens=0, client_committed_cost=0),
     "lane share": widen_lanes,
     "resident tokens": lambda s: change(s, resident_tokens=0),

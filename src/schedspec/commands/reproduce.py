@@ -1,0 +1,119 @@
+"""`schedspec reproduce`: numbers of the literature beside ours."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.markup import escape
+from rich.table import Table
+
+from ..conformance import terminal
+from .parts import one_sentence
+
+if TYPE_CHECKING:
+    from ..reference.reproduce import Report, Reproduction, Row
+
+COLOURS = {"met": "green", "missed": "bold red", "not measured": "yellow"}
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--list", "listed", is_flag=True, help="Only say what there is, with all constants.")
+@click.option("--sample", is_flag=True, help="A short part of each run: a quick look, with targets missed by chance.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_context
+def reproduce(ctx: click.Context, /, names: tuple[str, ...], **options: Any) -> None:
+    """Hold what published systems come to here against the numbers of their papers; all of them, or those of a NAME.
+
+    Constants stand in the code with their source and are not tuned.  A directional row says which way, not how much.
+    Exit status: 0 no numeric target is missed, 1 one is, 2 bad input.
+    """
+    with one_sentence(ctx):
+        from ..reference.reproduce import Run
+        from ..reference.reproduce import reproduce as run_one
+
+        chosen = _chosen(names)
+        if options["listed"]:
+            _show_list(chosen, as_json=options["as_json"])
+            return
+        reports = []
+        for reproduction in chosen:
+            with terminal.progress(quiet=options["as_json"]) as progress:
+                run = Run(options["sample"], options["seed"], progress)
+                reports.append(run_one(reproduction, run))
+            if not options["as_json"]:
+                _show(reports[-1])
+        if options["as_json"]:
+            click.echo(json.dumps({"schema": "schedspec-reproduce/1", "runs": [r.as_json() for r in reports]}))
+    sys.exit(1 if any(report.has_missed for report in reports) else 0)
+
+
+def _chosen(names: tuple[str, ...]) -> list["Reproduction"]:
+    from ..reference.reproduce import REPRODUCTIONS
+    from ..spec.protocol import did_you_mean
+
+    for name in names:
+        if name not in REPRODUCTIONS:
+            raise click.UsageError(f"there is no reproduction {name!r}: {did_you_mean(name, REPRODUCTIONS)}")
+    return [REPRODUCTIONS[name] for name in dict.fromkeys(names or REPRODUCTIONS)]
+
+
+def _show_list(chosen: list["Reproduction"], *, as_json: bool) -> None:
+    if as_json:
+        told = [
+            {
+                "name": one.name,
+                "title": one.title,
+                "source": one.source,
+                "constants": [{"name": c.name, "value": c.value, "source": c.source} for c in one.constants],
+                "targets": [target.name for target in one.targets],
+            }
+            for one in chosen
+        ]
+        click.echo(json.dumps({"schema": "schedspec-reproduce/1", "reproductions": told}))
+        return
+    for one in chosen:
+        with _titled(one):
+            for constant in one.constants:
+                line = f"  {constant.name} = {constant.value}  ({constant.source})"
+                terminal.out.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def _titled(one: "Reproduction") -> Iterator[None]:
+    terminal.out.print(f"[bold]{escape(one.name)}[/]: {escape(one.title)}", highlight=False, soft_wrap=True)
+    terminal.out.print(f"  {escape(one.source)}", style="dim", highlight=False, soft_wrap=True)
+    yield
+    terminal.out.print()
+
+
+def _show(report: "Report") -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("target")
+    for name in ("published", "ours", "ratio"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("tolerance", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    for row in report.rows:
+        table.add_row(*_cells(row))
+    with _titled(report.reproduction):
+        terminal.out.print(table)
+        for note in report.notes:
+            terminal.out.print(f"  {escape(note)}", highlight=False, soft_wrap=True)
+        counts = {verdict: sum(row.verdict == verdict for row in report.rows) for verdict in COLOURS}
+        told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+        how = ", a sample" if report.sample else ""
+        terminal.out.print(f"{escape(report.reproduction.name)}: {told}; seed {report.seed}{how}", highlight=False)
+
+
+def _cells(row: "Row") -> tuple[str, ...]:
+    target, unit = row.target, f" {row.target.unit}" if row.target.unit else ""
+    ours = "–" if row.ours is None else f"{row.ours:.4g}{unit}"
+    ratio = "–" if row.ratio is None else f"{row.ratio:.2f}"
+    tolerance = f"{target.tolerance}{', directional' if target.directional else ''}"
+    verdict = f"[{COLOURS[row.verdict]}]{row.verdict}[/]"
+    return (escape(target.name), f"{target.published:g}{unit}", ours, ratio, escape(tolerance), verdict)

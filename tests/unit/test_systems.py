@@ -1,0 +1,69 @@
+"""Systems of the literature: each keeps what it claims, and a baseline breaks what the other's paper says it does."""
+
+import pytest
+
+from schedspec.commands.subjects import builtin_subjects
+from schedspec.conformance.driver import replay
+from schedspec.conformance.scenarios import scenarios
+from schedspec.conformance.script import Script
+from schedspec.conformance.walks import walk
+from schedspec.reference.systems import COMPARED, SYSTEMS
+from schedspec.reference.systems.published import HOW, SIZES
+from schedspec.spec.catalogue import registry
+from schedspec.spec.vocabulary import CLAIMS, Settings, Unsupported
+
+WALKS = 8
+
+BREAKS = {
+    "fastertransformer:orca": {"LIVE-8", "KV-5"},  # late arrivals wait for the batch; memory for the longest request
+    "orca-max:vllm-2023": {"KV-5", "LIVE-8"},  # memory for the longest request, so others wait while it is unused
+    "orca:vllm-2023": {"KV-5", "LIVE-8"},  # the same for the longest output that is declared
+    "vllm-2023:sarathi": {"STEP-8", "STEP-9", "STEP-10"},  # decodes stand still while prompts run
+}
+"""Baseline -> the promises of the other system that it breaks (Orca, sections 2 and 3; PagedAttention, section 3.1;
+Sarathi-Serve, section 3)."""
+
+
+def musts(name: str) -> set[str]:
+    """Broken ones, in all scenarios and some walks, with the settings of the system and the sizes of those."""
+    own, _, other = name.partition(":")
+    fixed = {**SYSTEMS[own].fixed, **{n: SYSTEMS[other].fixed.get(n, getattr(Settings(), n)) for n in HOW if other}}
+    broken: set[str] = set()
+    for script in (*(scenario.script for scenario in scenarios(0)), *map(walk, range(WALKS))):
+        sizes = {size: getattr(script.settings, size) for size in SIZES}
+        pool = sizes["blocks"] * sizes["block_size"]
+        sizes |= {"token_budget": max(sizes["token_budget"], 8), "max_model_tokens": max(2, min(pool, 24))}
+        run = replay(builtin_subjects()[name], Script(Settings(**sizes, **fixed), script.seed, script.ops))
+        assert run.fault is None
+        broken |= {violation.rule for violation in run.broken} | set(run.advice)
+    return {rule for rule in broken if registry.rules[rule].level == "MUST"}
+
+
+@pytest.mark.parametrize("name", ["fastertransformer", "orca", "vllm-2023", "sarathi"])
+def test_each_system_keeps_what_it_claims(name: str) -> None:
+    assert musts(name) == set()
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_a_baseline_breaks_what_the_other_paper_says(name: str) -> None:
+    assert musts(name) == BREAKS[name]
+
+
+def test_every_comparison_has_its_breaks() -> None:
+    assert {f"{own.name}:{other.name}" for own, other in COMPARED} == set(BREAKS)
+
+
+@pytest.mark.parametrize("system", SYSTEMS.values(), ids=lambda system: system.name)
+def test_a_system_claims_what_its_paper_promises_and_is_its_profile(system) -> None:  # type: ignore[no-untyped-def]
+    settings = system.settings(blocks=8, block_size=4, seats=4, token_budget=64, max_model_tokens=32)
+    shown = system.make(settings).capabilities()
+    assert system.promises <= set(CLAIMS)
+    assert system.promises <= shown.claims
+    assert (shown.name, shown.profile) == (system.name, system.name)
+
+
+def test_what_is_another_systems_is_refused_by_name() -> None:
+    with pytest.raises(Unsupported, match="setting batch_mix='hybrid' is not supported"):
+        SYSTEMS["vllm-2023"].make(Settings())
+    with pytest.raises(Unsupported, match="setting policy='vtc' is not supported"):
+        SYSTEMS["sarathi"].make(SYSTEMS["sarathi"].settings(policy="vtc"))
