@@ -64,6 +64,16 @@ def _moved(of: Map[RequestId, Set[BlockId]], r: RequestId, b: BlockId) -> Map[Re
     return of.set(r, of[r].remove(b))
 
 
+def _has_one_owner(of: Map[RequestId, Set[BlockId]]) -> Bool:
+    def same(b: BlockId, r: RequestId, q: RequestId) -> Bool:
+        return implies(of[r].has(b) & of[q].has(b), r == q)
+
+    return forall(
+        BlockId,
+        lambda b: forall(RequestId, lambda r: forall(RequestId, lambda q: same(b, r, q))),
+    )
+
+
 # --- XFER-1 --------------------------------------------------------------------------------------------------
 
 
@@ -136,6 +146,7 @@ def one_owner_at_a_time(s: Transfers) -> tuple[Bool, ...]:
         forall(RequestId, lambda r: implies(s.source.has(r) & s.target.has(r), between(r))),
         forall(RequestId, lambda r: implies(s.prefilling.has(r), ~s.source.has(r) & ~s.target.has(r))),
         forall(RequestId, lambda r: implies(s.stage[r] == DECODING, ~s.source.has(r) & s.target.has(r))),
+        forall(RequestId, lambda r: implies(s.stage[r] == ARRIVED, s.target.has(r) & ~s.due_at_target.has(r))),
     )
 
 
@@ -175,6 +186,7 @@ def nothing_moves_for_who_decodes(s: Transfers) -> tuple[Bool, ...]:
     return (
         forall(RequestId, lambda r: implies((s.stage[r] == DECODING) | (s.stage[r] == ARRIVED), ~s.moving.has(r))),
         forall(RequestId, lambda r: implies(s.writing.has(r), s.moving.has(r))),
+        forall(RequestId, lambda r: s.decoded[r] >= 0),
     )
 
 
@@ -225,6 +237,7 @@ def the_lent_are_in_no_table(s: Transfers) -> tuple[Bool, ...]:
     return (
         forall(BlockId, lambda b: implies(s.lent.has(b), ~s.tabled.has(b))),
         forall(BlockId, lambda b: forall(RequestId, lambda r: implies(s.lent_of[r].has(b), s.lent.has(b)))),
+        _has_one_owner(s.lent_of),
     )
 
 
@@ -315,6 +328,7 @@ def offers_are_pulled_and_released(s: Transfers) -> tuple[Bool, ...]:
         forall(RequestId, lambda r: implies(s.stage[r] == HELD, s.source.has(r) & (s.pulls[r] < s.offers[r]))),
         forall(RequestId, lambda r: implies(s.due_at_source.has(r), s.source.has(r) & ~s.moving.has(r))),
         forall(RequestId, lambda r: implies(s.moving.has(r), s.source.has(r))),
+        forall(RequestId, lambda r: implies(s.stage[r] == HELD, ~s.moving.has(r) & ~s.due_at_source.has(r))),
     )
 
 
@@ -368,6 +382,7 @@ def what_is_lost_is_due(s: Transfers, e: Lose, t: Transfers) -> tuple[Bool, ...]
 @also("XFER-5", on=LetGo)
 def the_decode_pool_lets_go_of_all(s: Transfers, e: LetGo, t: Transfers) -> tuple[Bool, ...]:
     return (
+        implies(e.in_decode, s.due_at_target.has(e.request)),
         implies(e.in_decode, s.awaited_of[e.request].is_empty()),
         t.due_at_target == ite(e.in_decode, s.due_at_target.remove(e.request), s.due_at_target),
     )
@@ -378,6 +393,8 @@ def what_moves_has_time_left(s: Transfers) -> tuple[Bool, ...]:
     return (
         forall(RequestId, lambda r: implies(s.moving.has(r), s.closed_ns < s.deadline[r])),
         forall(RequestId, lambda r: implies(s.due_at_target.has(r), s.target.has(r) & ~s.moving.has(r))),
+        forall(RequestId, lambda r: implies(s.due_at_target.has(r), ~(s.stage[r] == DECODING))),
+        forall(RequestId, lambda r: implies(s.moving.has(r), s.target.has(r))),
     )
 
 
@@ -477,6 +494,7 @@ def the_awaited_are_in_no_table(s: Transfers) -> tuple[Bool, ...]:
     return (
         forall(BlockId, lambda b: implies(s.awaited.has(b), ~s.tabled.has(b) & ~s.lent.has(b))),
         forall(BlockId, lambda b: forall(RequestId, lambda r: implies(s.awaited_of[r].has(b), s.awaited.has(b)))),
+        _has_one_owner(s.awaited_of),
     )
 
 

@@ -47,6 +47,12 @@ def a_transfer_fails_and_another_is_silent() -> _Built:
     return ("XFER-5",), TWO_POOLS, (*ops, Op("tick", ns=50), *rounds(2), *TRANSFER, REPEAT_TRANSFER, *rounds(4))
 
 
+def a_transfer_takes_half_its_time() -> _Built:
+    """Nothing else is to be done meanwhile."""
+    ops = (submit("a", 4, 4), *rounds(1), BEGIN_TRANSFER, Op("tick", ns=60), *rounds(2), END_TRANSFER, *rounds(4))
+    return ("XFER-1", "XFER-2"), TWO_POOLS, ops
+
+
 def both_sides_abort() -> _Built:
     """The client leaves while its KV is written, and then the link says nothing any more."""
     ops = (*PREFILLED, BEGIN_TRANSFER, cancel("a"), Op("tick", ns=100), *rounds(4))
@@ -72,6 +78,7 @@ BUILDERS: tuple[Callable[[], _Built], ...] = (
     kv_is_pulled_and_decoded,
     the_decode_pool_is_full,
     a_transfer_fails_and_another_is_silent,
+    a_transfer_takes_half_its_time,
     both_sides_abort,
     cancel_at_every_moment_of_a_transfer,
     a_victim_of_the_decode_pool_goes_back,
