@@ -71,7 +71,8 @@ class BulkMonitor(Monitor):
         self._by_row: list[Track | None] = []
         super().__init__(header, content=content, explain=explain, horizon=horizon, dropped=dropped)
         self._content: ColumnShadow | None = None
-        if self.shadow is not None and IS_CHAINED and not explain and not self.keeps_ledger:
+        in_place = not self.keeps_ledger and not self.claims("swap")
+        if self.shadow is not None and IS_CHAINED and not explain and in_place:
             self.shadow = self._content = self._column_shadow(self.shadow)
         self.fewest = fewest
         self.together = 0

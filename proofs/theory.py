@@ -48,10 +48,11 @@ def _parameters(s: Engine) -> tuple[Bool, ...]:
 
 
 def _initial(s: Engine) -> tuple[Bool, ...]:
-    """Each block is free or set aside, and the pool has no others."""
+    """Each block is free or set aside, and the pool has no others; every host block is free."""
     return (
         forall(BlockId, lambda b: s.free.has(b) == ~s.aside.has(b)),
         card(s.free) + card(s.aside) == s.pool_blocks,
+        card(s.host_free) == s.host_pool,
     )
 
 
@@ -96,8 +97,8 @@ ENGINE = Theory(
     parts={"LIVE-2": ("LIVE-2",), "KV-6": ("KV-6",)},  # that snapshots show what deltas say is tested
     parameters=_parameters(_BEFORE),
     initial=_initial(_BEFORE),
-    chosen_initially=frozenset({"free"}),
-    scope={"RequestId": 2, "BlockId": 3, "PrefixId": 2},
+    chosen_initially=frozenset({"free", "host_free"}),
+    scope={"RequestId": 2, "BlockId": 3, "HostId": 2, "PrefixId": 2},
     in_scope=(_BEFORE.block_size == 2,),  # products of variables are hard, and no counter-example needs them
     events={
         "Accept": _asked(_BEFORE, Accept("field")),

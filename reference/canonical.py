@@ -66,7 +66,9 @@ def canonical(state: State, names: Names) -> Hashable:
         names.jobs(state.running.values()),
         _in_flight(state, names),
         _pool(state, names),
+        state.phases if state.settings.phase_first == "alternate" else None,
         min(state.since_round + 1, state.settings.admission_period_steps),
+        len(state.host.free),
         tuple(sorted((adapter, names.ids(users)) for adapter, users in state.adapters.users.items())),
         _queue(state.queue, jobs, names),
     )
@@ -103,7 +105,7 @@ def _jobs(state: State, jobs: list[Job], names: Names) -> Hashable:
             arrivals[job.arrival] - arrivals[state.arrivals],
             admissions[job.admission],
             (job.known, job.issued, job.computed, job.outputs, job.in_flight, job.prefill_end),
-            (job.was_preempted, job.is_charged, job.charged_prompt, job.charged_outputs),
+            (job.was_preempted, job.kept, job.is_charged, job.charged_prompt, job.charged_outputs),
             names.table(job.table),
             (job.indexed_blocks, tuple(job.tokens)) if caching else None,
         )

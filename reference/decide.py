@@ -58,7 +58,7 @@ class Deciding:
         state.waits = {}
         state.since_round += 1
         decision = Decision([], None, [], 0)
-        for phases in turns(state.settings, state.running.values()):
+        for phases in turns(state.settings, state.running.values(), state.phases):
             state.phases = phases
             decision = self.decide_turn(decision.victims)
             if decision.growth or decision.admissions:
@@ -218,7 +218,7 @@ class Deciding:
         if not self.caps_allow(job, room, anything_runs=anything_runs):
             return None
         cached = self.cached_blocks(job)
-        start = len(cached) * settings.block_size
+        start = self.start(job)
         tokens = min(self.chunk(job, start), room.budget)
         if not settings.chunked_prefill and start + tokens < job.known:
             return None
@@ -234,9 +234,12 @@ class Deciding:
     def caps_allow(self, job: Job, room: Room, *, anything_runs: bool) -> bool:
         """The caps on all who run, where tokens do not count for whoever is alone, and those of its client and lane."""
         settings, tokens = self.state.settings, room.resident_tokens + job.request.declared_tokens
-        if not (self.state.queue.may(job) and is_within(settings.prefilling_requests, room.prefilling + 1)):
+        if not (self.state.queue.may(job) and self.prefill_cap_allows(job, room)):
             return False
         return not anything_runs or is_within(settings.resident_tokens, tokens)
+
+    def prefill_cap_allows(self, job: Job, room: Room) -> bool:
+        return not job.enters_prefill or is_within(self.state.settings.prefilling_requests, room.prefilling + 1)
 
     def blocks_of(self, admission: Admission, room: Room) -> int:
         """What it takes of those that are available."""
@@ -254,7 +257,7 @@ class Deciding:
         room.seats -= 1
         room.budget -= admission.tokens
         room.resident_tokens += admission.job.request.declared_tokens
-        room.prefilling += 1
+        room.prefilling += admission.job.enters_prefill
         room.entering.append(admission)
 
     def reserved_tokens(self, job: Job, first: int) -> int:
@@ -297,10 +300,12 @@ class Deciding:
         return courses
 
     def cached_blocks(self, job: Job) -> list[int]:
-        return self.state.prefixes.cached_blocks(job)
+        """Who was swapped brings its own."""
+        return [] if job.is_swapped else self.state.prefixes.cached_blocks(job)
 
-    def cached_tokens(self, job: Job) -> int:
-        return len(self.cached_blocks(job)) * self.state.settings.block_size
+    def start(self, job: Job) -> int:
+        """What need not be computed: cached in the pool, or kept in host blocks."""
+        return job.kept or len(self.cached_blocks(job)) * self.state.settings.block_size
 
     def keys_of(self, job: Job, blocks: int) -> list[int]:
         return self.state.prefixes.keys_of(job, blocks)
@@ -312,13 +317,15 @@ class Deciding:
 
     def replace(self, job: Job, admissions: list[Admission], room: Room) -> tuple[Admission | None, Room]:
         """The admission of a job in the place of the fewest running ones of a lower class, and the room after it; if
-        all of them are too few, nobody leaves."""
+        all of them are too few, or cost more than the wait, nobody leaves."""
         lower = self.replaceable(job, room)
         for count in range(1, len(lower) + 1):
             victims = lower[:count]
             trial = self.room_without(room.victims + victims, admissions)
             admission = self.fit(job, trial, anything_runs=bool(trial.staying or admissions)) if trial.is_left else None
             if admission is not None:
+                if not self.state.host.is_worth(victims, room.victims):
+                    break
                 admission.victims = victims
                 return admission, trial
         return None, room
@@ -337,7 +344,7 @@ class Deciding:
 
     def waits_for_budget(self, job: Job, room: Room) -> bool:
         """Seats and blocks are there, but not the tokens: those come with the next step."""
-        asked = 1 if self.state.settings.chunked_prefill else job.known - self.cached_tokens(job)
+        asked = 1 if self.state.settings.chunked_prefill else job.known - self.start(job)
         return room.seats > 0 and room.blocks > 0 and room.budget < asked
 
     def is_before(self, job: Job, others: list[Job]) -> bool:

@@ -15,6 +15,8 @@ class Job:
     how often it left the running set: a result of an earlier epoch is not its own any more.  `keys` name its full
     blocks by their token prefix.  `prefill_end` is what was known when it was admitted or resumed.  What it was charged
     for so far are `charged_prompt` tokens and `charged_outputs`; it `is_charged` from its first admission on.
+
+    While it is swapped, its first `kept` positions are `saved` in these host blocks.
     """
 
     request: Request
@@ -37,10 +39,21 @@ class Job:
     is_charged: bool = False
     charged_prompt: int = 0
     charged_outputs: int = 0
+    saved: list[int] = Factory(list)
+    kept: int = 0
 
     @classmethod
     def of(cls, request: Request, arrival: int) -> "Job":
         return cls(request, arrival, request.prompt_tokens, list(request.prompt_ids), request.id)
+
+    @property
+    def is_swapped(self) -> bool:
+        return self.kept > 0
+
+    @property
+    def enters_prefill(self) -> bool:
+        """Admitted now it has a prompt, or what it lost, to compute; who was swapped goes on where it was."""
+        return not self.is_swapped or self.kept < self.prefill_end
 
     @property
     def is_sure_to_end(self) -> bool:

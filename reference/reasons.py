@@ -42,7 +42,7 @@ def _seats(deciding: "Deciding", job: Job, room: "Room") -> bool:
 
 def _budget(deciding: "Deciding", job: Job, room: "Room") -> bool:
     settings = deciding.state.settings
-    asked = 1 if settings.chunked_prefill else job.known - deciding.cached_tokens(job)
+    asked = 1 if settings.chunked_prefill else job.known - deciding.start(job)
     return room.budget < asked
 
 
@@ -66,7 +66,7 @@ def _adapter(deciding: "Deciding", job: Job, room: "Room") -> bool:
 
 
 def _prefill_cap(deciding: "Deciding", job: Job, room: "Room") -> bool:
-    return not is_within(deciding.state.settings.prefilling_requests, room.prefilling + 1)
+    return not deciding.prefill_cap_allows(job, room)
 
 
 def _peak(deciding: "Deciding", job: Job, room: "Room") -> bool:
@@ -89,7 +89,7 @@ def _kept(deciding: "Deciding", room: "Room") -> int:
 
 def _admission(deciding: "Deciding", job: Job, room: "Room") -> Admission:
     cached = deciding.cached_blocks(job)
-    start = len(cached) * deciding.state.settings.block_size
+    start = deciding.start(job)
     tokens = min(deciding.chunk(job, start), room.budget)
     return Admission(job, cached, start, tokens, deciding.reserved_tokens(job, start + tokens))
 

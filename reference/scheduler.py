@@ -17,7 +17,6 @@ from ..spec.vocabulary import (
     Plan,
     Receipt,
     Request,
-    RequestView,
     Settings,
 )
 from .admission import claims_of_door
@@ -28,6 +27,7 @@ from .door import AtTheDoor
 from .job import ENDED, RUNNING, WAITING, Job
 from .selection.promises import claims_of_sharing, constants_of_sharing
 from .state import Decision, Entry, State
+from .swapping import Swapping, view_of
 
 __version__ = "1"
 
@@ -35,7 +35,7 @@ ONE_QUEUE = ("fcfs", "priority", "edf", "sjf", "aging")
 """Policies under which a preempted request has the place that it had, and nobody behind it is resumed before."""
 
 
-class Scheduler(AtTheDoor, Deciding):
+class Scheduler(AtTheDoor, Deciding, Swapping):
     """A subject (`schedspec.spec.vocabulary.Subject`).  `record=False` leaves deltas out, for measurements."""
 
     def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
@@ -115,29 +115,25 @@ class Scheduler(AtTheDoor, Deciding):
     def observe(self) -> Observation:
         state, pool = self.state, self.state.pool
         live = list(state.live())
+        swapped = [job for job in live if job.is_swapped]
         return Observation(
             counters={
                 "running": len(state.running),
-                "waiting": state.queue.size,
+                "waiting": state.queue.size - len(swapped),
+                "swapped": len(swapped),
                 "free_blocks": pool.available,
                 "used_blocks": len(pool.refs),
+                "free_host_blocks": len(state.host.free),
             },
-            requests={
-                job.id: RequestView(
-                    state="waiting" if job.state == WAITING else "running",
-                    issued=job.issued,
-                    computed=job.computed,
-                    outputs=job.outputs,
-                    in_flight=job.in_flight,
-                )
-                for job in live
-            },
+            requests={job.id: view_of(job) for job in live},
             tables={job.id: list(job.table) for job in live if job.table},
             free=list(pool.free),
             evictable=list(pool.evictable),
             ref_counts=dict(pool.refs),
             index=sorted(pool.key_of),
             client_counters=state.queue.counters(),
+            host_tables={job.id: list(job.saved) for job in swapped},
+            host_free=list(state.host.free),
         )
 
     def canonical(self, requests: Mapping[str, int], clients: Mapping[str, int]) -> Hashable:
@@ -164,6 +160,7 @@ class Scheduler(AtTheDoor, Deciding):
             self.grow(job, job.issued + tokens)
         for admission in decision.admissions:
             self.grow(admission.job, admission.reserved_tokens)
+            self.bring_back(admission.job)
             self.seat(admission.job, admission.start)
 
     def log_waits(self, decision: Decision) -> None:
@@ -204,8 +201,11 @@ class Scheduler(AtTheDoor, Deciding):
         job.admission = state.admissions
         job.state = RUNNING
         job.issued = job.computed = cached_tokens
-        job.prefill_end = job.known
-        job.indexed_blocks = cached_tokens // state.settings.block_size
+        if job.is_swapped:
+            job.kept = job.indexed_blocks = 0
+        else:
+            job.prefill_end = job.known
+            job.indexed_blocks = cached_tokens // state.settings.block_size
         state.running[job.id] = job
         if self.record:
             state.deltas.append(("resumed" if job.was_preempted else "admitted", job.id, cached_tokens))
@@ -240,7 +240,10 @@ class Scheduler(AtTheDoor, Deciding):
         return job.outputs >= job.request.max_output_tokens
 
     def preempt(self, job: Job, requester: Job) -> None:
-        """Out of the running set and back to its place; prompt and outputs stay, all else is computed again."""
+        """Out of the running set and back to its place; prompt and outputs stay, all else is saved or lost."""
+        how = self.recovery_of(job)
+        if how == "swap":
+            self.save(job)
         self.give_all(job)
         del self.state.running[job.id]
         self.state.adapters.leave(job)
@@ -255,11 +258,12 @@ class Scheduler(AtTheDoor, Deciding):
         if self.state.gate is not None:
             self.state.gate.waits(job)
         if self.record:
-            self.state.deltas.append(("preempted", job.id, "recompute", requester.id))
+            self.state.deltas.append(("preempted", job.id, how, requester.id))
 
     def end(self, job: Job, event: Delta) -> None:
         state = self.state
         self.give_all(job)
+        self.drop(job)
         if state.gate is not None:
             state.gate.ends(job, event[0], state.now_ns)
         waited = job.state == WAITING
@@ -336,6 +340,12 @@ def claims_of(settings: Settings) -> frozenset[str]:
         claims.add("adapters")
     if settings.overlap_depth > 1:
         claims.add("overlap")
+    if settings.recover != "recompute":
+        claims.add("swap")
+    if settings.recover == "cheaper":
+        claims.add("cheaper_recovery")
+    if settings.decode_step_ns:
+        claims.add("urgency_pays")
     if settings.log_waits and settings.batch_mix == "hybrid" and admits_in_each_step(settings):
         claims.add("wait_log")
     if settings.cancel_on_disconnect:
@@ -356,6 +366,7 @@ def _of_victims(settings: Settings) -> set[str]:
     by_priority = settings.policy == "priority" and not settings.max_overtaken
     claims = {"lowest_priority"} if settings.victim == "lowest_priority" and by_priority else set()
     is_declared = not settings.max_overtaken or settings.at_blocked_head == "break"
+    is_declared = is_declared and not settings.decode_step_ns  # it is waited for, where that costs less
     return claims | {"class_preemption"} if is_declared else claims
 
 
@@ -391,7 +402,11 @@ def _of_iterations(settings: Settings) -> set[str]:
     claims |= {"disjoint_steps"} if settings.disjoint_steps else set()
     if settings.reserve not in ("declared", "model") or settings.preempt_lower_class:
         return claims
-    is_plain = settings.batch_mix == "hybrid" and settings.phase_first == "admission" and not settings.adapter_slots
+    is_plain = (
+        settings.batch_mix == "hybrid"
+        and settings.phase_first in ("admission", "alternate")
+        and not settings.adapter_slots
+    )
     in_order = settings.policy == "fcfs" and settings.at_blocked_head == "break"
     return claims | {"no_preemption"} | ({"iteration_fcfs"} if is_plain and in_order else set())
 

@@ -8,6 +8,7 @@ from ..spec.vocabulary import Delta, Settings
 from .adapters import Adapters
 from .admission import Gate, new_gate
 from .alternatives import Held
+from .host import Host
 from .job import ENDED, Job
 from .phases import BOTH, Phases
 from .pool import Pool
@@ -58,6 +59,7 @@ class State:
     adapters: Adapters
     queue: Queue
     gate: Gate | None
+    host: Host
     jobs: dict[str, Job] = Factory(dict)
     running: dict[str, Job] = Factory(dict)
     seen: set[str] = Factory(set)
@@ -78,7 +80,7 @@ class State:
         prefixes = Prefixes(settings, pool)
         adapters = Adapters(settings.adapter_slots)
         queue = new_queue(settings, prefixes, adapters)
-        return cls(settings, pool, prefixes, adapters, queue, new_gate(settings))
+        return cls(settings, pool, prefixes, adapters, queue, new_gate(settings), Host.of(settings))
 
     @property
     def held(self) -> Mapping[str, Held]:

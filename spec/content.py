@@ -30,14 +30,27 @@ class BadRead:
     found: str
 
 
+@frozen
+class Copy:
+    """Blocks of a table, in order, are copied out to as many host blocks, or back in, before a step runs."""
+
+    step: int
+    blocks: tuple[int, ...]
+    host: tuple[int, ...]
+    is_out: bool
+
+
 @define(eq=False)
 class ContentShadow:
-    """`holders(block)` names the tracks that hold a block now, so that a rewrite makes them verify again."""
+    """`holders(block)` names the tracks that hold a block now, so that a rewrite makes them verify again.  `copies` are
+    those that are not made yet."""
 
     block_size: int
     order: Literal["writes_first", "entry_by_entry"]
     holders: Callable[[int], Iterable[Track]]
     blocks: dict[int, Content] = Factory(dict)
+    host: dict[int, Content] = Factory(dict)
+    copies: list[Copy] = Factory(list)
     rewritten: bool = False
 
     def execute(self, step: InFlight) -> tuple[list[int], list[BadRead]]:
@@ -45,6 +58,8 @@ class ContentShadow:
         bad: list[BadRead] = []
         digests: list[int] = []
         unread: list[int] = []
+        if self.copies:
+            self._copy_until(step.step)
         self.rewritten = False
         for row, (track, start, tokens) in enumerate(zip(step.tracks, step.start, step.tokens, strict=True)):
             identity = self._append(track, start) if tokens == 1 and track not in step.departed else None
@@ -67,6 +82,21 @@ class ContentShadow:
         """The block is full and ends the prefix of that identity."""
         content = self.blocks.get(block, [])
         return len(content) == self.block_size and content[-1] == identity
+
+    def _copy_until(self, step: int) -> None:
+        """The device does one thing after another: copies of a step after all steps before it."""
+        due = [copy for copy in self.copies if copy.step <= step]
+        self.copies = [copy for copy in self.copies if copy.step > step]
+        for copy in due:
+            for block, host in zip(copy.blocks, copy.host, strict=False):
+                if copy.is_out:
+                    self.host[host] = list(self.blocks.get(block, ()))
+                else:
+                    self.blocks[block] = list(self.host.get(host, ()))
+                    for track in self.holders(block):
+                        track.doubt(block)
+            if copy.is_out:  # those for which there was no block save nothing
+                self.host.update((host, []) for host in copy.host[len(copy.blocks) :])
 
     def _append(self, track: Track, start: int) -> int | None:
         """Most entries write one position behind what the last block holds of their own prefix: if all before it is

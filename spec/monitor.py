@@ -18,7 +18,7 @@ from attrs import Factory, define
 from . import rules
 from .caps import Residents, held_by_client, held_lanes, usable_adapters
 from .compiled import Program, World, compile_program, state_reads, without
-from .content import BadRead, ContentShadow
+from .content import BadRead, ContentShadow, Copy
 from .lane_ledger import LaneLedger
 from .ledger import Ledger
 from .lines import Lines
@@ -68,6 +68,7 @@ _CANONICAL = {
     "unindexed": 3,
     "took": 4,
     "shared": 4,
+    "swapped_in": 4,
     "admitted": 5,
     "waits": 6,
     "entered": -1,
@@ -76,14 +77,22 @@ _CANONICAL = {
 }
 
 
+_ACQUIRING = ("shared", "took", "swapped_in")
+
+
 @define(eq=False)
 class Victim:
-    """A preempted request: how many more blocks it could have asked for, and how many its leaving freed."""
+    """A preempted request: how many more blocks it could have asked for, and how many its leaving freed; what of it was
+    computed, how many declared outputs it has left, whether it is swapped, and could have been."""
 
     track: Track
     wanted_blocks: int
     freed_blocks: int
     requester: str | None
+    computed_tokens: int = 0
+    outputs_left: int = 0
+    is_swapped: bool = False
+    may_be_swapped: bool = False
 
 
 @define(eq=False)
@@ -142,9 +151,11 @@ class Monitor:
         self.last_step = 0
         self.live = 0
         self.waiting = 0
+        self.swapped = 0
         self.view: StepView | None = None
         self.shown_requests = False
         self.shown_ref_counts = False
+        self.shown_host = False
         self._arrivals = 0
         self._admissions = 0
         self._spells = 0
@@ -279,6 +290,10 @@ class Monitor:
     def class_of(self, track: Track) -> int:
         """The class of a request; smaller is better."""
         return level_of(track, self.settings.quantum) if self.claims("mlfq") else track.priority
+
+    def is_swapped(self, track: Track) -> bool:
+        """It waits, and what it has computed is in host blocks."""
+        return bool(self.world.RequestId[track.id].kept)
 
     def is_promoted(self, track: Track) -> bool:
         """It has seen as many admissions as the subject lets pass it: it may go next, whatever its place."""
@@ -527,11 +542,18 @@ class Monitor:
                 track = self.tracks.get(delta[1])
                 if track is None:
                     self._at_the_door(method, delta)
-                elif kind in _DELTAS:
-                    _DELTAS[kind](self, track, delta)
-                else:
+                    continue
+                if kind not in _DELTAS:
                     hint = "claim two_pools where the setting pools is given, and nowhere else"
                     raise ProtocolError(method, f"deltas.{kind}", delta[1], "there is one pool only", hint)
+                if kind == "swapped_out" or (kind == "preempted" and delta[2] == "swap"):
+                    self._must_claim_swap(method, delta)
+                _DELTAS[kind](self, track, delta)
+
+    def _must_claim_swap(self, method: str, delta: Delta) -> None:
+        if not self.claims("swap"):
+            hint = "claim 'swap', or recompute"
+            raise ProtocolError(method, f"deltas.{delta[0]}", delta[1], "is swapped by one that does not swap", hint)
 
     def _took(self, track: Track, delta: Delta) -> None:
         self._acquire("Take", track, delta[2])
@@ -574,6 +596,7 @@ class Monitor:
         key = self._admissions
         if self.claims("lowest_priority"):
             key += track.priority * PRIORITY_WEIGHT
+        self._comes_back(track)
         self._fire("Admit", track.id, delta[2], delta[0] == "resumed", self.reserved_tokens(track), key)
         self.waiting -= 1
         if self.view is not None:
@@ -591,6 +614,40 @@ class Monitor:
             charge = self.ledger.pick(track, delta[2], held_back)
             self._tell("on_charge", track, charge)
 
+    def _may_be_swapped(self, record: Any) -> bool:
+        """Nothing of it is in flight, something is computed, and there is room for it, or it is saved already."""
+        needed = blocks_for(record.computed, self.settings.block_size) - len(record.saved)
+        is_still = record.issued == record.computed >= 1 and not record.in_flight
+        return self.claims("swap") and is_still and needed <= len(self.world.host_free)
+
+    def _swapped_out(self, track: Track, delta: Delta) -> None:
+        self._copy(track.table[len(track.saved) :], delta[2], is_out=True)
+        for block in delta[2]:
+            self._fire("Save", track.id, block)
+        track.saved += delta[2]
+
+    def _swapped_in(self, track: Track, delta: Delta) -> None:
+        self._copy(track.table[track.brought_back :], delta[2], is_out=False)
+        track.brought_back += len(delta[2])
+        for block in delta[2]:
+            self._fire("Unsave", track.id, block)
+
+    def _dropped(self, track: Track, delta: Delta) -> None:
+        for block in delta[2]:
+            self._fire("Unsave", track.id, block)
+        track.saved = [block for block in track.saved if block not in delta[2]]
+
+    def _copy(self, blocks: Sequence[int], host: Sequence[int], *, is_out: bool) -> None:
+        """Copies of a call are made before the step of that call runs, or before the next one."""
+        if self.shadow is not None:
+            step = self.last_step + 1 if self.view is None else self.view.plan.step
+            self.shadow.copies.append(Copy(step, tuple(blocks), tuple(host), is_out))
+
+    def _comes_back(self, track: Track) -> None:
+        """It needs nothing of the host any more."""
+        self.swapped -= self.is_swapped(track)
+        track.saved, track.brought_back = [], 0
+
     def _waits(self, track: Track, delta: Delta) -> None:
         self._tell("on_logged", track, delta[2])
 
@@ -601,7 +658,13 @@ class Monitor:
     def _preempted(self, track: Track, delta: Delta) -> None:
         record = self.world.RequestId[track.id]
         wanted = max(0, blocks_for(record.known, self.settings.block_size) - self._given.get(track.id, 0))
-        victim = Victim(track, wanted_blocks=wanted, freed_blocks=self.world.freed, requester=delta[3])
+        left = record.output_limit - record.outputs
+        victim = Victim(track, wanted, self.world.freed, delta[3], record.computed, left, delta[2] == "swap")
+        victim.may_be_swapped = self._may_be_swapped(record)
+        self._tell("on_preempt", victim)
+        if victim.is_swapped:
+            self._fire("Swap", track.id)
+            self.swapped += self.is_swapped(track)
         self._fire("Preempt", track.id, delta[3] == track.id)
         self._replace_table(track, [])
         self._depart(track)
@@ -616,6 +679,7 @@ class Monitor:
 
     def _ended(self, track: Track, delta: Delta) -> None:
         was_waiting = self.world.RequestId[track.id].phase == WAITING
+        self._comes_back(track)
         usable = self.world.usable_blocks
         tokens = track.limit_tokens - 1
         fits = -(-tokens // self.settings.block_size) <= usable
@@ -677,6 +741,7 @@ class Monitor:
         w.max_prompt, w.max_output = s.max_prompt_tokens, s.max_output_tokens
         w.max_model = s.max_model_tokens
         w.aside = aside
+        w.host_pool, w.host_free = s.host_blocks, set(range(s.host_blocks))
         w.free = set(range(s.blocks)) - aside if self.shows_tables else set()
 
     def _fire(self, event: str, *fields: Any) -> None:
@@ -868,22 +933,22 @@ def is_held(receipt: Receipt) -> bool:
 def canonical(deltas: Sequence[Delta]) -> list[Delta]:
     """The one order for deltas that come in none: what was computed, then who leaves (each with its blocks), then
     growth of those who run, then admissions (each with its blocks)."""
+    in_order = {"swapped_out": -1, "gave": 0, "dropped": 0}
     leaving = {d[1]: n for n, d in enumerate(deltas) if d[0] == "preempted" or d[0] in _ENDS}
     entering = {d[1]: n for n, d in enumerate(deltas) if d[0] in ("admitted", "resumed")}
 
     def key(item: tuple[int, Delta]) -> tuple[int, int, int, int]:
         number, delta = item
         kind = delta[0]
-        if kind == "gave":
-            return (2, leaving.get(delta[1], number), 0, number)
+        if kind in in_order:
+            return (2, leaving.get(delta[1], number), in_order[kind], number)
         if kind == "preempted" or kind in _ENDS:
             return (2, number, 1, number)
-        if kind in ("took", "shared"):
+        if kind in _ACQUIRING:
             group = entering.get(delta[1])
-            inner = 0 if kind == "shared" else 1
-            return (4, number, 0, number) if group is None else (5, group, inner, number)
+            return (4, number, 0, number) if group is None else (5, group, _ACQUIRING.index(kind), number)
         if kind in ("admitted", "resumed"):
-            return (5, number, 2, number)
+            return (5, number, len(_ACQUIRING), number)
         return (_CANONICAL[kind], number, 0, number)
 
     return [delta for _, delta in sorted(enumerate(deltas), key=key)]
@@ -972,6 +1037,9 @@ _DELTAS: dict[str, Callable[[Monitor, Track, Delta], None]] = {
     "resumed": Monitor._admitted,
     "preempted": Monitor._preempted,
     "waits": Monitor._waits,
+    "swapped_out": Monitor._swapped_out,
+    "swapped_in": Monitor._swapped_in,
+    "dropped": Monitor._dropped,
     "deferred": Monitor._recorded,
     "converted": Monitor._recorded,
     "entered": Monitor._recorded,

@@ -582,6 +582,8 @@ _OBSERVATION: Mapping[str, Check] = {
     "ref_counts": _mapping(_block_key, _any_integer),
     "index": _naturals,
     "client_counters": _mapping(_text, _any_integer),
+    "host_tables": _mapping(_text, _naturals),
+    "host_free": _naturals,
 }
 
 

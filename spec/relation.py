@@ -35,6 +35,12 @@ class BlockId(Key):
     __slots__ = ()
 
 
+class HostId(Key):
+    """A block of host memory."""
+
+    __slots__ = ()
+
+
 class PrefixId(Key):
     """The identity of a token prefix: two are equal if and only if the prefixes are."""
 
@@ -44,6 +50,7 @@ class PrefixId(Key):
 class Engine(State):
     # parameters: no event changes them
     pool_blocks: Int
+    host_pool: Int
     usable_blocks: Int
     block_size: Int
     seats: Int
@@ -109,6 +116,15 @@ class Engine(State):
     content: Map[BlockId, PrefixId]
     indexed: Set[BlockId]
 
+    # host memory, for requests that were preempted by swap
+    host_free: Set[HostId]
+    host_used: Set[HostId]
+    saved: Map[RequestId, Set[HostId]]
+    saver: Map[HostId, RequestId]  # whose block it saves, if it is used
+    host_room: Map[RequestId, Int]  # positions that its host blocks hold
+    kept: Map[RequestId, Int]  # positions with which it was swapped, until it is back
+    moving: Set[RequestId]  # host blocks of it were taken or given back, and it has not left or come back since
+
 
 class Accept(Event):
     """The door takes a request in."""
@@ -166,6 +182,26 @@ class Unindex(Event):
     block: BlockId
 
 
+class Save(Event):
+    """A host block, for the next block of the request's table."""
+
+    request: RequestId
+    block: HostId
+
+
+class Unsave(Event):
+    """A host block that the request needs no more."""
+
+    request: RequestId
+    block: HostId
+
+
+class Swap(Event):
+    """What the request has computed is saved: its preemption, which comes next, is by swap."""
+
+    request: RequestId
+
+
 class Admit(Event):
     """Into the running set, first time or again; its blocks were acquired before."""
 
@@ -177,7 +213,7 @@ class Admit(Event):
 
 
 class Preempt(Event):
-    """Out of the running set, to be recomputed; its blocks were given back before."""
+    """Out of the running set, to be recomputed or brought back; its blocks were given back before."""
 
     request: RequestId
     for_itself: Bool

@@ -13,6 +13,7 @@ from attrs import evolve, field, fields_dict, frozen
 from .admission import OPEN, Door, faults_of_door
 from .bounds import is_int, not_among, too_small
 from .pools import COLOCATED, Pools, faults_of_pools
+from .recovery import ALLOWED_OF_RECOVERY, LEAST_OF_RECOVERY, Recover, faults_of_recovery
 
 Policy = Literal[
     "fcfs",
@@ -146,13 +147,14 @@ class Settings:
     chunk; with `charge_prediction` so are the predicted outputs, and the charge is corrected later.
 
     `batch_mix`: a step mixes prefill and decode, or is of one phase.  `phase_first`: to whom the budget goes first, and
-    whose step it is if it is of one phase; `admission`: to whoever was admitted first.  `batching` by `request`: nobody
-    enters while anybody runs.  In between admissions are tried every `admission_period_steps` steps.  `disjoint_steps`:
+    whose step it is if it is of one phase; `admission`: to whoever was admitted first; `alternate`: as that, but steps
+    of one phase take turns.  `batching` by `request`: nobody enters while anybody runs.  In between admissions are tried every `admission_period_steps` steps.  `disjoint_steps`:
     who is in a step that is in flight is in no other one.
 
     A cap of 0 is none.  Resident tokens are counted by declared length; whoever is alone may exceed them.
     `log_waits`: why a request waits is told when it changes.  `cancel_on_disconnect`: a request whose client is gone is
-    cancelled.  `pools`: prefill and decode in two (`pools.py`).
+    cancelled.  `host_blocks`, `recover` and the times after them: what becomes of the KV of a victim (`recovery.py`).
+    `pools`: prefill and decode in two (`pools.py`).
     """
 
     blocks: int = 64
@@ -193,19 +195,24 @@ class Settings:
     lanes: tuple[Lane, ...] = field(default=(), converter=_lanes)
     door: Door = OPEN
     batch_mix: Literal["hybrid", "exclusive"] = "hybrid"
-    phase_first: Literal["admission", "decode", "prefill"] = "admission"
+    phase_first: Literal["admission", "decode", "prefill", "alternate"] = "admission"
     batching: Literal["iteration", "request"] = "iteration"
     admission_period_steps: int = 1
     disjoint_steps: bool = False
     log_waits: bool = False
     cancel_on_disconnect: bool = False
+    host_blocks: int = 0
+    recover: Recover = "recompute"
+    swap_block_ns: int = 0
+    recompute_token_ns: int = 0
+    decode_step_ns: int = 0
     pools: Pools = COLOCATED
 
     def __attrs_post_init__(self) -> None:
         if self.policy == "lanes" and self.lanes == ():
             object.__setattr__(self, "lanes", HYBRID)
         faults = [*too_small(self, _LEAST), *not_among(self, _ALLOWED), *_of_prices(self), *_of_lanes(self)]
-        faults += [*_contradictions(self), *faults_of_door(self), *faults_of_pools(self)]
+        faults += [*_contradictions(self), *faults_of_door(self), *faults_of_recovery(self), *faults_of_pools(self)]
         if faults:
             raise ValueError("settings: " + "; ".join(faults))
         _warn_of_equal_promises(self.lanes)
@@ -248,7 +255,7 @@ _LEAST = {
     "resident_tokens": 0,
     "prefilling_requests": 0,
     "admission_period_steps": 1,
-}
+} | LEAST_OF_RECOVERY
 _ALLOWED = {
     "policy": get_args(Policy),
     "victim": ("newest", "lowest_priority"),
@@ -260,12 +267,12 @@ _ALLOWED = {
     "preempt_lower_class": (False, True),
     "charge_prediction": (False, True),
     "batch_mix": ("hybrid", "exclusive"),
-    "phase_first": ("admission", "decode", "prefill"),
+    "phase_first": ("admission", "decode", "prefill", "alternate"),
     "batching": ("iteration", "request"),
     "disjoint_steps": (False, True),
     "log_waits": (False, True),
     "cancel_on_disconnect": (False, True),
-}
+} | ALLOWED_OF_RECOVERY
 _LEAST_OF_A_LANE = {
     "share_percent": 1,
     "maximum_percent": 1,
@@ -352,8 +359,9 @@ def _of_lane(lane: Lane) -> Iterator[str]:
 
 def _contradictions(s: Settings) -> Iterator[str]:
     """Values that are right, each by itself; what is wrong by itself contradicts nothing."""
-    if _are_right(s, "blocks") and s.blocks > MOST_BLOCKS:
-        yield f"blocks is {s.blocks}, but must be at most {MOST_BLOCKS}"
+    for name in ("blocks", "host_blocks"):
+        if _are_right(s, name) and getattr(s, name) > MOST_BLOCKS:
+            yield f"{name} is {getattr(s, name)}, but must be at most {MOST_BLOCKS}"
     if _are_right(s, "watermark_blocks", "blocks") and s.watermark_blocks >= s.blocks:
         yield (
             f"watermark_blocks is {s.watermark_blocks}, but the pool has {s.blocks} blocks:"
@@ -407,6 +415,7 @@ def strays(policy: str) -> dict[str, object]:
     """Settings that say nothing under a policy, at their defaults."""
     plain = Settings()
     names = [name for names, policies, _ in _ONLY_OF if policy not in policies for name in names]
+    names += [] if policy in OF_CLASSES else ["decode_step_ns"]
     names += ["aging_credit"] if policy not in OF_CLIENTS else ["max_overtaken"]
     names += [] if policy in OF_SERVICE else [*WEIGHTS, "charge_prompt"]
     names += [] if policy in OF_QUANTA else ["quantum"]

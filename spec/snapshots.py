@@ -25,14 +25,16 @@ def compare(m: "Monitor", shown: Observation) -> None:
     if m.shows_tables:
         _compare_lists(m, shown)
         _compare_tables(m, shown)
+        _compare_host(m, shown)
         _evaluate_invariants(m, shown)
 
 
 def _true_counters(m: "Monitor") -> dict[str, int]:
     world = m.world
-    counters = {"running": len(world.running), "waiting": m.waiting}
+    counters = {"running": len(world.running), "waiting": m.waiting - m.swapped, "swapped": m.swapped}
     if m.shows_tables:
         counters |= {"free_blocks": len(world.free) + len(world.evictable), "used_blocks": len(world.in_use)}
+        counters |= {"free_host_blocks": len(world.host_free)}
     return counters
 
 
@@ -60,13 +62,15 @@ def _compare_requests(m: "Monitor", shown: Observation) -> None:
         if request not in live:
             continue
         r = m.world.RequestId[request]
-        if view.state != PHASES[r.phase]:
+        phase = "swapped" if r.kept else PHASES[r.phase]
+        if view.state != phase:
             says = "a request is where its deltas say"
-            m.fail("LIFE-1", "elsewhere", says, request=request, shown=view.state, true=PHASES[r.phase])
-        for name in ("issued", "computed", "outputs"):
-            if getattr(view, name) != getattr(r, name):
+            m.fail("LIFE-1", "elsewhere", says, request=request, shown=view.state, true=phase)
+        true = {"issued": r.kept or r.issued, "computed": r.kept or r.computed, "outputs": r.outputs}
+        for name, value in true.items():
+            if getattr(view, name) != value:
                 says = "exported positions equal the state"
-                m.fail("OBS-3", name, says, request=request, shown=getattr(view, name), true=getattr(r, name))
+                m.fail("OBS-3", name, says, request=request, shown=getattr(view, name), true=value)
         if view.in_flight != r.in_flight:
             says = "placeholders equal what is in flight"
             m.fail("LIFE-8", "count", says, request=request, shown=view.in_flight, true=r.in_flight)
@@ -91,6 +95,24 @@ def _compare_tables(m: "Monitor", shown: Observation) -> None:
         if table != held.get(request, []):
             says = "a table is what its deltas say"
             m.fail("KV-6", "table", says, request=request, shown=table, true=held.get(request, []))
+            return
+
+
+def _compare_host(m: "Monitor", shown: Observation) -> None:
+    """Host blocks, where the subject shows them."""
+    m.shown_host |= bool(shown.host_free or shown.host_tables)
+    if not m.shown_host:
+        return
+    twice = [block for block, times in Counter(shown.host_free).items() if times > 1]
+    if twice or set(shown.host_free) != m.world.host_free:
+        says = "the free host blocks are what the deltas say, each once"
+        m.fail("PRE-9", "host_free", says, shown=sorted(shown.host_free), true=sorted(m.world.host_free))
+    saved = {track.id: track.saved for track in m.tracks.values() if track.saved}
+    for request in sorted({*saved, *shown.host_tables}):
+        table = list(shown.host_tables.get(request, ()))
+        if table != saved.get(request, []):
+            says = "the host blocks of a request are what its deltas say"
+            m.fail("PRE-9", "host_table", says, request=request, shown=table, true=saved.get(request, []))
             return
 
 

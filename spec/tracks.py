@@ -23,7 +23,8 @@ class Track:
     set.  Its first `verified_blocks` hold its own prefix, with `last_content` in the block after them.  Of its
     table, what lies below `shared_tokens` was not taken fresh.  Its client has been charged for
     `paid_tokens` of its prompt, and for `paid_outputs`.  `began` numbers the spell of waiting that it is in, or was in
-    last, and `place` is where it stands in that one."""
+    last, and `place` is where it stands in that one.  `saved`: its host blocks, in the order of its
+    table, of which so many are `brought_back`."""
 
     id: str
     queue: tuple[str, str]
@@ -47,6 +48,8 @@ class Track:
     waits: bool = False
     began: int = 0
     place: int = 0
+    saved: list[int] = Factory(list)
+    brought_back: int = 0
 
     @classmethod
     def of(cls, request: Request, arrival: int, lane: str = "") -> "Track":

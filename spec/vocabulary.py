@@ -45,7 +45,8 @@ LEVELS: tuple[Level, ...] = ("decisions", "counters", "tables")
 
 Delta = tuple[Any, ...]
 
-PREEMPTIONS = ("recompute",)
+PREEMPTIONS = ("recompute", "swap")
+"""Computed again, or saved in host blocks and brought back."""
 FINISH_REASONS = ("stop", "length")
 
 DELTAS: Mapping[str, tuple[str, ...]] = {
@@ -71,6 +72,9 @@ DELTAS: Mapping[str, tuple[str, ...]] = {
     "deferred": ("request", "decided_after_ns"),
     "converted": ("request", "into"),
     "entered": ("request",),
+    "swapped_out": ("request", "blocks"),
+    "swapped_in": ("request", "blocks"),
+    "dropped": ("request", "blocks"),
 }
 """Delta name -> its fields, in the order in which they stand in the tuple after the name.
 
@@ -80,7 +84,9 @@ the request that the memory is for, or None; `shared` a request joins the holder
 index now names full blocks of the request by their token prefix; `delivered` columns: output tokens in the order in
 which clients get them; `waits` why a request waits, one of `WAIT_LIMITS`, when that changes; `deferred` the door holds
 a request instead of refusing it, and decides within that time; `converted` it gets one of `CONVERSIONS` instead of a
-refusal; `entered` the door takes in one that it held.
+refusal; `entered` the door takes in one that it held; `swapped_out` host blocks that save the first blocks of its
+table, in order; `swapped_in` host blocks that are copied to the first blocks of its table, in order, and are free
+again; `dropped` host blocks that are free again without that.
 
 Of two pools: `held` the prefill of a request is complete, it leaves the prefill pool's running set, and its blocks stay
 there under an obligation; `pulled` the decode pool sets free blocks aside for its KV, and asks the link for a transfer
@@ -260,6 +266,9 @@ CLAIMS: Mapping[str, str] = {
     "two_pools": "prefill and decode run in two pools, and KV that is not pulled stays in the prefill pool",
     "strict_split": "the prefill pool runs prefill alone, the decode pool decodes alone",
     "disconnects": "whose client is gone is cancelled at once, unless it declared to survive",
+    "swap": "a preempted request may keep its KV in host blocks, and comes back with all of it",
+    "cheaper_recovery": "a preempted request is swapped or recomputed, whichever is cheaper by the declared times",
+    "urgency_pays": "whoever takes the place of others costs them less than the delay that it avoids",
     "wait_log": "why a request waits is logged when it changes (a delta waits)",
     "alternatives": "who would be refused is held or converted as the door declares, once, with a record",
     "clairvoyant": "decisions may read when a request will end, though nobody is told: for oracles to compare with",
@@ -384,6 +393,7 @@ class Observation:
     `free` and `evictable` are lists as the subject keeps them, so that a block listed twice shows.
     `index` names the blocks that the prefix index points to; `obligations` are (block, owner, reason).
     `client_counters`: client -> its counter, where service is shared by counters; it belongs to counters too.
+    `host_tables`: swapped request -> its host blocks, in order; `host_free`: the host blocks that hold nothing.
     """
 
     counters: Mapping[str, int] = Factory(dict)
@@ -397,6 +407,8 @@ class Observation:
     ref_counts: Mapping[int, int] = Factory(dict)
     index: Sequence[int] = ()
     client_counters: Mapping[str, int] = Factory(dict)
+    host_tables: Mapping[str, Sequence[int]] = Factory(dict)
+    host_free: Sequence[int] = ()
 
 
 @frozen
@@ -429,8 +441,9 @@ class Header:
     subject: str = "unknown"
 
 
-COUNTERS = ("running", "waiting", "free_blocks", "used_blocks")
-"""Counters that OBS-3 knows: a subject exports those that it has.  `free_blocks` includes evictable ones.
+COUNTERS = ("running", "waiting", "swapped", "free_blocks", "used_blocks", "free_host_blocks")
+"""Counters that OBS-3 knows: a subject exports those that it has.  `free_blocks` includes evictable ones, `waiting`
+does not include who is swapped.
 Where there are two pools those of the decode pool have `decode_` in front."""
 
 

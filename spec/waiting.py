@@ -10,7 +10,7 @@ from attrs import frozen
 
 from .batching import admits_nobody
 from .caps import held_by_client, held_by_lane, held_by_peak, held_by_prefill, held_by_tokens, lacks_adapter
-from .rules.base import has_stray, needed_blocks, record
+from .rules.base import has_stray, needed_blocks, positions_to_run
 from .vocabulary import WAIT_LIMITS
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _is_short(m: "Monitor", track: "Track", limit: str) -> bool:
 
 def needed_budget(m: "Monitor", track: "Track") -> int:
     """A prompt that may be split needs a token, another one all that is known of it."""
-    return 1 if m.settings.chunked_prefill else int(record(m, track.id).known)
+    return 1 if m.settings.chunked_prefill else positions_to_run(m, track)
 
 
 def _cap_of(m: "Monitor", track: "Track") -> str | None:

@@ -107,6 +107,10 @@ class Watched(Engine):
     named: Map[BlockId, Int]
     entries_named: Int
 
+    # PRE-9: host blocks that it took or gave back since it left or came back; whose were on the way when a call ended
+    moves: Map[RequestId, Int]
+    halfway: Int
+
 
 @frozen(kw_only=True, eq=False)
 class Remembered(Conjunct):

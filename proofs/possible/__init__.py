@@ -12,7 +12,9 @@ from .counters import COUNTERS
 from .engine import ENGINE
 from .step import Possible
 
-__all__ = ["POSSIBLE", "Possible"]
+from . import host  # isort: skip  (adds to the steps of the engine)
+
+__all__ = ["POSSIBLE", "Possible", "host"]
 
 POSSIBLE: Mapping[str, Sequence[Possible]] = {"engine": ENGINE, "counters": COUNTERS}
 """Theory -> its steps."""

@@ -17,6 +17,7 @@ from . import (
     others,
     preemption,
     steps,
+    swapping,
     transfers,
 )
 from .base import FAULTS, OTHERS
@@ -37,6 +38,7 @@ FAMILIES = (
     others,
     preemption,
     steps,
+    swapping,
     transfers,
 )
 """Importing them fills FAULTS."""

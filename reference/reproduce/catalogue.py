@@ -3,5 +3,6 @@
 from collections.abc import Mapping
 
 from .framework import Reproduction
+from .vllm import VLLM
 
-REPRODUCTIONS: Mapping[str, Reproduction] = {}
+REPRODUCTIONS: Mapping[str, Reproduction] = {found.name: found for found in (VLLM,)}

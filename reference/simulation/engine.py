@@ -26,6 +26,7 @@ MOST_IDLE_STEPS = 1_000
 MOST_STEPS_OF_A_HOLD = 1_000_000
 """The door may hold requests in an empty system until a window of a rate is over."""
 MOST_AHEAD = 64
+COPIES = ("swapped_out", "swapped_in")
 ENDS = ("finished", "failed", "cancelled", "expired")
 VOCABULARY = 32_003
 
@@ -57,17 +58,20 @@ class Flight:
 
 @define(eq=False)
 class Simulation:
-    """One subject and one cost model; `run` may be called once.
+    """One subject and one cost model; `run` may be called once.  A block that goes to the host or comes back takes
+    `swap_block_ns`, before the next step begins.
 
     With `fast_forward`, and a subject that `run_ahead`s, decode steps in which nothing changes are not asked for one by
-    one.  What is logged is the same.
+    one.  What is logged is the same.  With `until_ns` the run stops there, whoever is still under way.
     """
 
     subject: Subject
     cost: CostModel
     depth: int = 1
     host_ns: int = 0
+    swap_block_ns: int = 0
     fast_forward: bool = True
+    until_ns: int | None = None
     log: Log = Factory(Log)
     _clients: Clients = field(init=False, factory=Clients)
     _decoding: Decoding = field(init=False)
@@ -76,6 +80,7 @@ class Simulation:
     _live: int = field(init=False, default=0)
     _held: set[str] = field(init=False, factory=set)
     _idle: int = field(init=False, default=0)
+    _moved_blocks: int = field(init=False, default=0)
 
     def __attrs_post_init__(self) -> None:
         self._decoding = Decoding(self.log.records)
@@ -84,7 +89,7 @@ class Simulation:
         """Until everybody has ended.  `progress` is told how many requests have come.  Raises SimulationError if the
         scheduler does nothing although requests wait."""
         self._clients = Clients(workload)
-        while self._clients.may_come or self._live or self._flights:
+        while self._goes_on():
             self._happen()
             self._skip()
             self._fill()
@@ -93,6 +98,11 @@ class Simulation:
         self._decoding.close()
         self.log.close()
         return self.log
+
+    def _goes_on(self) -> bool:
+        if self.until_ns is not None and self.log.now_ns >= self.until_ns:
+            return False
+        return bool(self._clients.may_come or self._live or self._flights)
 
     # --- events ------------------------------------------------------------------------------------------
 
@@ -165,8 +175,13 @@ class Simulation:
         batch = self._decoding.runs(plan)
         ready = self.log.now_ns + self.host_ns
         begin = max(ready, self._flights[-1].end_ns) if self._flights else ready
-        end = begin + max(1, self.cost.step_ns(batch))
+        end = begin + max(1, self.cost.step_ns(batch)) + self._moves_ns()
         self._flights.append(Flight(plan, batch.tokens, self._decoding.resident_tokens, begin, end))
+
+    def _moves_ns(self) -> int:
+        """Copies since the last step."""
+        moved, self._moved_blocks = self._moved_blocks, 0
+        return moved * self.swap_block_ns
 
     def _complete(self, flight: Flight) -> None:
         self.log.counts(flight.begin_ns, flight.end_ns, flight.tokens, flight.resident_tokens)
@@ -194,8 +209,10 @@ class Simulation:
                 self._decoding.enters(fields[0], fields[1])
             elif name == "preempted":
                 got = self._deliver(got)
-                records[fields[0]].is_preempted(now)
+                records[fields[0]].is_preempted(now, is_swapped=fields[1] == "swap")
                 self._leave(fields[0])
+            elif name in COPIES:
+                self._moved_blocks += len(fields[1])
             elif name in ENDS:
                 got = self._deliver(got)
                 records[fields[0]].ends(now, name)

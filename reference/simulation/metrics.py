@@ -166,6 +166,7 @@ def _tokens(records: Sequence[Record], span_ns: int) -> dict[str, Any]:
         "wasted_by": _wasted_by(records),
         "repeated": sum(record.repeated_tokens for record in records),
         "cached": sum(record.cached_tokens for record in records),
+        "restored": sum(record.restored_tokens for record in records),
         "outputs": outputs,
         "outputs_per_s": _per_s(outputs, span_ns),
     }

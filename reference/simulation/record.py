@@ -13,8 +13,8 @@ def _times() -> "array[int]":
 @define(eq=False)
 class Record:
     """One request.  `run_tokens` of it were run, `repeated_tokens` of those at positions that had been run before,
-    `cached_tokens` were found in the prefix cache instead.  `queue_ns`: how long it waited, preemptions included, and
-    while the door held it.  `instead`: what it got instead of a refusal."""
+    `cached_tokens` were found in the prefix cache instead, `restored_tokens` came back from the host.  `queue_ns`: how
+    long it waited, preemptions included, and while the door held it.  `instead`: what it got instead of a refusal."""
 
     id: str
     client: str
@@ -33,7 +33,9 @@ class Record:
     run_tokens: int = 0
     repeated_tokens: int = 0
     cached_tokens: int = 0
+    restored_tokens: int = 0
     preemptions: int = 0
+    is_swapped: bool = False
     reached: int = 0
 
     @property
@@ -55,11 +57,16 @@ class Record:
     def enters(self, now_ns: int, cached_tokens: int) -> None:
         if self.admitted_ns is None:
             self.admitted_ns = now_ns
-        self.cached_tokens += cached_tokens
+        if self.is_swapped:
+            self.restored_tokens += cached_tokens
+        else:
+            self.cached_tokens += cached_tokens
+        self.is_swapped = False
         self._stops_waiting(now_ns)
 
-    def is_preempted(self, now_ns: int) -> None:
+    def is_preempted(self, now_ns: int, *, is_swapped: bool = False) -> None:
         self.preemptions += 1
+        self.is_swapped = is_swapped
         self.waits_since_ns = now_ns
 
     def ends(self, now_ns: int, how: str) -> None:

@@ -56,6 +56,7 @@ def replay(
         conditions.profile.cost,
         depth=depth,
         host_ns=conditions.host_ns,
+        swap_block_ns=system.settings.swap_block_ns,
         fast_forward=conditions.fast_forward,
     )
     log = simulation.run(workload, progress=progress)

@@ -14,6 +14,20 @@ from .published import System, held_to
 from .sarathi import SARATHI
 from .vllm_2023 import VLLM_2023
 
+__all__ = [
+    "COMPARED",
+    "FASTERTRANSFORMER",
+    "ORCA",
+    "ORCA_MAX",
+    "ORCA_ORACLE",
+    "ORCA_POW2",
+    "SARATHI",
+    "SYSTEMS",
+    "VLLM_2023",
+    "System",
+    "subjects",
+]
+
 SYSTEMS: Mapping[str, System] = {
     system.name: system for system in (FASTERTRANSFORMER, ORCA, ORCA_MAX, ORCA_POW2, ORCA_ORACLE, VLLM_2023, SARATHI)
 }

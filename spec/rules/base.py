@@ -7,7 +7,7 @@ from ..vocabulary import blocks_for
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..monitor import Monitor, StepView
+    from ..monitor import Monitor, StepView, Victim
     from ..tracks import Track
     from ..vocabulary import Delta, Message, Observation, Request
 
@@ -24,6 +24,9 @@ class TraceRule:
         """All of it has counted."""
 
     def on_accept(self, m: "Monitor", track: "Track") -> None: ...
+
+    def on_preempt(self, m: "Monitor", victim: "Victim") -> None:
+        """Before what the victim leaves is gone."""
 
     def on_door(self, m: "Monitor", request: "Request | None", delta: "Delta") -> None:
         """A request that the door held has entered or is gone; None: a delta of the door is about somebody else."""
@@ -73,6 +76,12 @@ def has_stray(m: "Monitor", track: "Track") -> bool:
 def record(m: "Monitor", request: str) -> Any:
     """The relation's record of a request."""
     return m.world.RequestId[request]
+
+
+def positions_to_run(m: "Monitor", track: "Track") -> int:
+    """What is known of one that waits, less what it kept when it was swapped."""
+    r = record(m, track.id)
+    return int(r.known - r.kept)
 
 
 def tokens_to_hold(m: "Monitor", track: "Track") -> int:

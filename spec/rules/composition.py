@@ -220,13 +220,23 @@ def chunks_add_up(s: Engine, e: Serve, t: Engine) -> tuple[Bool, ...]:
     )
 
 
+def least_of(one: Int, other: Int) -> Int:
+    return ite(one < other, one, other)
+
+
+def _end_of_prefill(s: Engine, e: Admit) -> Int:
+    """Who comes back from the host goes on where it was: if it decoded then, it decodes now."""
+    r = e.request
+    return ite(s.kept[r] == 0, s.known[r], least_of(s.goal[r], s.known[r]))
+
+
 @also("STEP-11", on=Admit)
 def an_admission_starts_the_sum(s: Engine, e: Admit, t: Engine) -> tuple[Bool, ...]:
     return (
         e.cached >= 0,
         e.cached < s.known[e.request],
-        t.goal == s.goal.set(e.request, s.known[e.request]),
-        t.covered == s.covered.set(e.request, e.cached),
+        t.goal == s.goal.set(e.request, _end_of_prefill(s, e)),
+        t.covered == s.covered.set(e.request, least_of(e.cached, _end_of_prefill(s, e))),
         t.issued == s.issued.set(e.request, e.cached),
         t.computed == s.computed.set(e.request, e.cached),
     )

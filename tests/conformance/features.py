@@ -91,7 +91,9 @@ def _of_turns(dice: Random, settings: Settings) -> dict[str, Any]:
 
 def _of_iterations(dice: Random, settings: Settings) -> dict[str, Any]:
     """Last of all, so that what was drawn before stays what it was."""
-    drawn = _sometimes(dice, 12, "batch_mix", "exclusive") | _sometimes(dice, 15, "phase_first", "decode", "prefill")
+    drawn = _sometimes(dice, 12, "batch_mix", "exclusive") | _sometimes(
+        dice, 15, "phase_first", "decode", "prefill", "alternate"
+    )
     drawn |= _sometimes(dice, 6, "batching", "request") | _sometimes(dice, 6, "admission_period_steps", 2, 3)
     return drawn | (_sometimes(dice, 25, "disjoint_steps", True) if settings.overlap_depth > 1 else {})
 
@@ -122,6 +124,20 @@ def _lane(dice: Random, name: str, share: int, shape: dict[str, Any]) -> Lane:
     if dice.randrange(100) < 5:
         drawn |= {"objective_steps": dice.randint(2, 12), "load_tokens": dice.choice((6, 12, 20))}
     return Lane(name=name, share_percent=share, **shape, **drawn)
+
+
+# --- victims -----------------------------------------------------------------------------------------------
+
+
+def with_host(dice: Random, settings: Settings) -> Settings:
+    """Now and then victims may be swapped, and somebody who would take their place asks what that costs."""
+    if dice.random() < 0.88:
+        return settings
+    drawn: dict[str, Any] = {"swap_block_ns": dice.choice((1, 3, 8)), "recompute_token_ns": dice.choice((1, 2, 4))}
+    drawn |= {"recover": dice.choice(("swap", "cheaper")), "host_blocks": dice.choice((1, 2, 4, settings.blocks))}
+    if settings.preempt_lower_class:
+        drawn |= _sometimes(dice, 50, "decode_step_ns", 1, 4, 20)
+    return evolve(settings, **drawn)
 
 
 # --- the door ----------------------------------------------------------------------------------------------

@@ -25,9 +25,13 @@ GLOSSARY: Mapping[str, str] = {
     "in_flight": "the number of its tokens whose step has not completed",
     "indexed": "the blocks that the prefix index names",
     "issued": "the number of positions that steps have scheduled",
+    "host_free": "the host blocks that hold nothing",
+    "host_room": "the number of positions that its host blocks hold",
+    "kept": "the positions with which a request was swapped",
     "known": "prompt, delivered outputs and tokens in flight",
     "late": "the requests whose result came too late to count",
     "leaving": "the requests that gave blocks back and are still there",
+    "moving": "the requests that took or gave back host blocks and neither left nor came back",
     "owed": "the requests whose token came back and is not delivered",
     "place": "the place in the waiting queue, smaller is earlier",
     "preempted_in": "the last step that preempted a request",
@@ -35,6 +39,7 @@ GLOSSARY: Mapping[str, str] = {
     "refs": "the reference count of a block",
     "room": "the number of positions that its blocks hold",
     "sampled": "the token that the model computed",
+    "saved": "the host blocks that hold the KV of a request",
     "sealed": "the blocks whose content the index has fixed",
     "served_in": "the last step in which a request ran",
     "spare": "the requests that were preempted while their token was under way",
@@ -225,6 +230,52 @@ INSTEAD: Mapping[tuple[str, str], str] = {
         "PRE-8",
         "prompt[request] < goal[request] ∧ samples = 1 ⇒ goal[request] ≤ start + tokens",
     ): "{request} computes all {goal[request]} positions again, its outputs included, before it samples",
+    ("PRE-9", "block ∈ host_free"): "{request} is saved in a host block that is free; {block} saves another one's KV",
+    (
+        "PRE-9",
+        "host_room[request] + block_size ≤ room[request]",
+    ): "{request} is saved before it gives its blocks back, and a block at most once",
+    ("PRE-9", "block ∈ saved[request]"): "{request} gives back what it has: host blocks {saved[request]}",
+    (
+        "PRE-9",
+        "issued[request] = computed[request]",
+    ): "{request} is recomputed, or swapped when its step has completed: computed are {computed[request]} positions",
+    ("PRE-9", "in_flight[request] = 0"): "{request} is recomputed, or swapped when its token is there",
+    ("PRE-9", "computed[request] ≥ 1"): "{request} is recomputed: of nothing there is nothing to save",
+    (
+        "PRE-9",
+        "computed[request] ≤ host_room[request]",
+    ): "{request} is saved whole: computed are {computed[request]} positions, and saved {host_room[request]}",
+    (
+        "PRE-9",
+        "kept[request] ≥ 1 ⇒ cached = kept[request]",
+    ): "{request} comes back with all the {kept[request]} positions that it had computed",
+    (
+        "PRE-9",
+        "kept[request] ≥ 1 ⇒ kept[request] < room[request]",
+    ): "before {request} comes back it takes blocks for what it kept and one position more, or waits",
+    (
+        "PRE-9",
+        "saved[request] = ∅",
+    ): "{request} gives back its host blocks (a delta swapped_in or dropped): {saved[request]}",
+    ("PRE-9", "moving = ∅"): "host blocks are taken and given back in the call in which a request leaves: {moving}",
+    (
+        "PRE-9",
+        "the free host blocks are what the deltas say, each once",
+    ): "the free host blocks are {true}, each listed once",
+    ("PRE-9", "the host blocks of a request are what its deltas say"): "{request} is saved in host blocks {true}",
+    (
+        "PRE-10",
+        "who costs less to recompute is not swapped",
+    ): "{victim} is recomputed: that takes {recompute_ns} ns, and out and in {swap_ns}",
+    (
+        "PRE-10",
+        "who costs less to swap is not recomputed",
+    ): "{victim} is swapped: out and in take {swap_ns} ns, and to compute it again {recompute_ns}",
+    (
+        "PRE-11",
+        "who takes the place of others costs less than the delay that it avoids",
+    ): "{admitted} waits for {victims}: their place costs {costs_ns} ns, and waiting {avoids_ns} at most",
     # LIVE, LANE
     (
         "LIVE-1",

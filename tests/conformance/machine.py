@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from schedspec.spec.vocabulary import Policy, Settings, Unsupported
 
 from .driver import Driver
-from .features import at_the_door, of_feature, with_alternatives, with_door, with_features
+from .features import at_the_door, of_feature, with_alternatives, with_door, with_features, with_host
 from .negotiate import negotiated
 from .script import COMPLETE, STEP, Contradiction, Op, cancel, submit, with_deadline
 from .transfers import on_the_link, with_pools
@@ -66,6 +66,7 @@ def small_settings(draw: st.DrawFn, policies: Sequence[Policy] = ()) -> Settings
     drawn = draw(SEEDS)
     settings = with_door(Random(f"door {drawn}"), with_features(Random(drawn), settings, policies))
     settings = with_alternatives(Random(f"alternatives {drawn}"), settings)
+    settings = with_host(Random(f"host {drawn}"), settings)
     return with_pools(Random(f"pools {drawn}"), settings) if not policies or "fcfs" in policies else settings
 
 

@@ -174,10 +174,13 @@ class Teller:
             return f"{delta[1]} {kind} {blocks_in_words(delta[2])}"
         if kind in ("held", "released", "pulled"):
             return _between_pools(delta)
+        if kind in OF_HOST:
+            return f"{delta[1]} {OF_HOST[kind]} host {blocks_in_words(delta[2])}"
         if kind in ("admitted", "resumed"):
             return f"{kind} {delta[1]}" + (f" with {counted(delta[2], 'cached token')}" if delta[2] else "")
         if kind == "preempted":
-            return f"preempted {delta[1]}" + ("" if delta[3] in (None, delta[1]) else f" for {delta[3]}")
+            by = " by swap" if delta[2] == "swap" else ""
+            return f"preempted {delta[1]}{by}" + ("" if delta[3] in (None, delta[1]) else f" for {delta[3]}")
         if kind == "waits":
             return f"{delta[1]} waits for {delta[2]}"
         if kind == "deferred":
@@ -206,6 +209,9 @@ class Teller:
         if shown.free:
             parts.append(f"free [{ranges(shown.free)}]")
         return "; ".join(parts)
+
+
+OF_HOST = {"swapped_out": "goes to", "swapped_in": "comes back from", "dropped": "drops"}
 
 
 def _of_request(request: Request) -> Iterator[str]:

@@ -47,7 +47,7 @@ INSTEAD: dict[str, tuple[object, ...]] = {
     "prefix_caching": (False, True),
     "chunked_prefill": (True, False),
     "batch_mix": ("hybrid", "exclusive"),
-    "phase_first": ("admission", "decode", "prefill"),
+    "phase_first": ("admission", "decode", "prefill", "alternate"),
     "batching": ("iteration", "request"),
     "disjoint_steps": (False, True),
     "overlap_depth": (1, 2),

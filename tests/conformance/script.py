@@ -71,9 +71,20 @@ def with_setting(settings: Settings, name: str, value: object) -> Settings:
         changes |= {"prefix_caching": False}
     elif (name, value) == ("reserve", "model"):
         changes["max_model_tokens"] = max(2, min(settings.max_model_tokens, settings.blocks * settings.block_size))
+    elif name in ALONE_SAY_NOTHING and value == getattr(Settings(), name):
+        changes |= {other: getattr(Settings(), other) for other in ALONE_SAY_NOTHING[name]}
     elif name in WEIGHTS:
         changes = {weight: getattr(Settings(), weight) for weight in WEIGHTS} | changes
     return evolve(settings, **changes)
+
+
+ALONE_SAY_NOTHING = {
+    "host_blocks": ("recover",),
+    "recover": ("host_blocks",),
+    "preempt_lower_class": ("decode_step_ns",),
+    "recompute_token_ns": ("decode_step_ns",),
+}
+"""What else goes when one of these is at its default."""
 
 
 class Contradiction(ValueError):

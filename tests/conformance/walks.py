@@ -12,7 +12,7 @@ from attrs import evolve, frozen
 
 from schedspec.spec.vocabulary import OPEN, Policy, Settings, blocks_for
 
-from .features import at_the_door, of_feature, with_alternatives, with_door, with_features
+from .features import at_the_door, of_feature, with_alternatives, with_door, with_features, with_host
 from .script import COMPLETE, STEP, Op, Script, cancel, submit, with_deadline
 from .transfers import on_the_link, with_pools
 
@@ -43,6 +43,7 @@ def walk(seed: int, policies: Sequence[Policy] = ()) -> Script:
     settings = with_features(Random(f"features {seed}"), world, policies)
     settings = with_door(Random(f"door {seed}"), settings)
     settings = with_alternatives(Random(f"alternatives {seed}"), settings)
+    settings = with_host(Random(f"host {seed}"), settings)
     if not policies or "fcfs" in policies:
         settings = with_pools(Random(f"pools {seed}"), settings)
     ops: Iterable[Op] = _operations(dice, mood)

@@ -111,7 +111,8 @@ class Listener(TraceRule):
             self.logged = "order"
             requester = m.view.victims[-1].requester if m.view is not None and m.view.victims else None
             self.turn(m, "waiting after a preemption")
-            self.note(m, "preempted", f"preempted; {_for_whom(requester, track.id)}")
+            saved = ", what it has computed saved in host memory" if m.is_swapped(track) else ""
+            self.note(m, "preempted", f"preempted{saved}; {_for_whom(requester, track.id)}")
 
     def on_step(self, m: Monitor, view: StepView) -> None:
         self.step = view.plan.step

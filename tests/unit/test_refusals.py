@@ -20,10 +20,18 @@ HONOURED = {"optimized": promises.HONOURED, "kernels": on_device.HONOURED}
 
 OTHER_WORDS = {"victim": "lowest_priority", "at_blocked_head": "skip", "reserve": "known", "charge_prompt": "chunk"}
 OTHER_WORDS |= {"batch_mix": "exclusive", "phase_first": "decode", "batching": "request"}
+OTHER_WORDS |= {"recover": "swap"}
 OF_CLIENTS = ("aging_picks", "aging_credit", "client_seats", "client_resident_tokens", "client_committed_cost")
 UNDER = dict.fromkeys((*OF_CLIENTS, "charge_prediction"), "vtc") | {"preempt_lower_class": "priority"}
-TOGETHER = {"aging_credit": "aging_picks", "aging_picks": "aging_credit"}
-"""A setting that says nothing without another."""
+UNDER |= {"decode_step_ns": "priority"}
+TOGETHER: dict[str, dict[str, Any]] = {
+    "aging_credit": {"aging_picks": 1},
+    "aging_picks": {"aging_credit": 1},
+    "host_blocks": {"recover": "swap"},
+    "recover": {"host_blocks": 1},
+    "decode_step_ns": {"preempt_lower_class": True, "recompute_token_ns": 1},
+}
+"""A setting that says nothing without others."""
 
 
 def one(name: str, order: str = "fifo", most: int = 100) -> tuple[Lane, ...]:
@@ -51,9 +59,7 @@ def changed(name: str) -> Settings:
     else:
         other = not plain if isinstance(plain, bool) else plain + 1
     more: dict[str, Any] = {name: other, "policy": UNDER.get(name, "fcfs")}
-    if name in TOGETHER:
-        more[TOGETHER[name]] = 1
-    return Settings(**more)
+    return Settings(**more, **TOGETHER.get(name, {}))
 
 
 @pytest.mark.parametrize("subject", REFUSE)
@@ -67,7 +73,7 @@ def test_each_setting_is_honoured_or_refused_by_its_name(subject: str, name: str
         return
     with pytest.raises(Unsupported) as refusal:
         REFUSE[subject](settings)
-    assert refusal.value.setting in (name, TOGETHER.get(name))
+    assert refusal.value.setting in (name, *TOGETHER.get(name, ()))
     assert str(refusal.value).startswith(f"setting {refusal.value.setting}=")
 
 

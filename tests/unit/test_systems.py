@@ -12,7 +12,7 @@ from schedspec.reference.systems.published import HOW, SIZES
 from schedspec.spec.catalogue import registry
 from schedspec.spec.vocabulary import CLAIMS, Settings, Unsupported
 
-WALKS = 8
+WALKS = 25
 
 BREAKS = {
     "fastertransformer:orca": {"LIVE-8", "KV-5"},  # late arrivals wait for the batch; memory for the longest request

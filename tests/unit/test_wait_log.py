@@ -54,7 +54,6 @@ LIFT: Mapping[str, Callable[[Scheduler], None]] = {
     "victims": add_all,
     "seats": add_seats,
     "budget": lambda s: change(s, token_budget=s.state.settings.token_budget + MORE),
-    "period": lambda s: change(s, batch_mix="hybrid", batching="iteration", admission_period_steps=1),
     "client cap": lambda s: change(s, client_seats=0, client_resident_tokens=0, client_committed_cost=0),
     "lane share": widen_lanes,
     "resident tokens": lambda s: change(s, resident_tokens=0),
@@ -93,6 +92,8 @@ def test_lifting_the_limit_that_is_logged_changes_the_decision() -> None:
         driver = Driver.start(make, evolve(script.settings, log_waits=True), seed)
         subject = driver.subject.subject if hasattr(driver.subject, "subject") else driver.subject
         assert isinstance(subject, Scheduler)
+        if "wait_log" not in subject.capabilities().claims:  # where not every step admits it promises nothing
+            continue
         for op in script.ops:
             before = deepcopy(subject) if op == STEP else None
             steps = subject.state.step

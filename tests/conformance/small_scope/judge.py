@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import define, field
 
+from schedspec.spec.content import Copy
 from schedspec.spec.monitor import Monitor
 from schedspec.spec.tracks import InFlight, Track
 from schedspec.spec.verdicts import Violation
@@ -19,7 +20,7 @@ from .world import World
 
 BY_TRANSITION = (
     *("KV-12", "KV-13", "KV-14", "STEP-8", "STEP-9", "STEP-12", "STEP-15", "PRE-1", "PRE-4", "PRE-5", "PRE-6"),
-    *("LIVE-3", "LIVE-7", "LIVE-8", "LIVE-11"),
+    *("PRE-9", "PRE-10", "LIVE-3", "LIVE-7", "LIVE-8", "LIVE-11"),
 )
 """Of PRE-6 that a preemption leaves somebody running; that completed tokens grow is asked of whole graphs."""
 
@@ -71,11 +72,20 @@ class Judge:
                 del contents[block]
             elif block not in world.indexed:
                 del contents[block][max(0, min(size, computed - record.base)) :]
+        for block in self.monitor.shadow.host.keys() & world.host_free - self._on_the_way():
+            del self.monitor.shadow.host[block]
 
     def _of_steps_under_way(self) -> set[int]:
-        """Blocks of whoever left since they were planned: it may still read them."""
+        """Blocks of whoever left since they were planned: it may still read them; and those that are copied yet."""
         flights = self.monitor.in_flight.values()
-        return {block for flight in flights for track in flight.departed for block in flight.table_of(track)}
+        departed = {block for flight in flights for track in flight.departed for block in flight.table_of(track)}
+        return departed | {block for copy in self._copies() for block in copy.blocks}
+
+    def _on_the_way(self) -> set[int]:
+        return {block for copy in self._copies() for block in copy.host}
+
+    def _copies(self) -> Sequence[Copy]:
+        return [] if self.monitor.shadow is None else self.monitor.shadow.copies
 
 
 def memory(m: Monitor, live: Sequence[str]) -> Hashable:
@@ -89,7 +99,7 @@ def memory(m: Monitor, live: Sequence[str]) -> Hashable:
         _order(live, {id: m.world.RequestId[id].victim_key for id in live if id in m.world.running}),
         _order(live, {id: m.tracks[id].began for id in waiting}) if m.claims("bounded_overtaking") else (),
         tuple(_flight(flight, numbers) for _, flight in sorted(m.in_flight.items())),
-        (m.waiting, len(m.world.free), len(m.world.evictable)),
+        (m.waiting, len(m.world.free), len(m.world.evictable), len(m.world.host_free)),
         _index(m),
         tuple((m.last_step - step, numbers.get(id, -1), identity) for step, id, _, identity in m._pledges),
     )
@@ -100,11 +110,20 @@ def _request(m: Monitor, track: Track) -> Hashable:
     most = m.capabilities.constant("max_overtaken") if m.claims("bounded_overtaking") else 0
     waits = track.id in m.spells.slot_of
     return (
-        (track.waits, r.phase, r.issued, r.computed, r.known, r.outputs, r.in_flight, r.goal, r.room),
+        (track.waits, r.phase, r.issued, r.computed, r.known, r.outputs, r.in_flight, r.goal, r.room, r.kept),
         (min(m.spells.seen(track), most), min(m.spells.overtaken(track), most)) if waits else None,
         max(0, track.shared_tokens - r.issued),
         tuple(_stands(m, track, place, block) for place, block in enumerate(track.table)),
+        tuple(_is_saved(m, track, place, block) for place, block in enumerate(track.saved)),
     )
+
+
+def _is_saved(m: Monitor, track: Track, place: int, block: int) -> bool:
+    """Whether a host block has what it should, or will have it."""
+    start = place * m.settings.block_size
+    end = min(m.world.RequestId[track.id].kept, start + m.settings.block_size)
+    contents = m.shadow.host.get(block, []) if m.shadow else []
+    return contents[: end - start] == [track.id_at(position) for position in range(start, end)]
 
 
 def _stands(m: Monitor, track: Track, place: int, block: int) -> int:
