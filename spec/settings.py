@@ -148,7 +148,8 @@ class Settings:
 
     `batch_mix`: a step mixes prefill and decode, or is of one phase.  `phase_first`: to whom the budget goes first, and
     whose step it is if it is of one phase; `admission`: to whoever was admitted first; `alternate`: as that, but steps
-    of one phase take turns.  `batching` by `request`: nobody enters while anybody runs.  In between admissions are tried every `admission_period_steps` steps.  `disjoint_steps`:
+    of one phase take turns.  `batching` by `request`: nobody enters while anybody runs.  In between admissions are
+    tried every `admission_period_steps` steps.  `disjoint_steps`:
     who is in a step that is in flight is in no other one.
 
     A cap of 0 is none.  Resident tokens are counted by declared length; whoever is alone may exceed them.

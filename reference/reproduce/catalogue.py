@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
+from .distserve import DISTSERVE
 from .framework import Reproduction
 from .vllm import VLLM
 
-REPRODUCTIONS: Mapping[str, Reproduction] = {found.name: found for found in (VLLM,)}
+REPRODUCTIONS: Mapping[str, Reproduction] = {found.name: found for found in (DISTSERVE, VLLM)}
