@@ -6,49 +6,40 @@ goes on between the pools is the second relation (`transfers.py`).  Ids of block
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from attrs import Factory, define, evolve
+from attrs import evolve
 
 from .compiled import Program, compile_program, state_reads
-from .flows import GONE, LINK, Flow, observation_of
+from .flows import GONE, Flow, observation_of
 from .monitor import Monitor
-from .pools import DECODE, POOLS, PREFILL, decode_settings, prefill_settings
+from .pool_headers import CLAIM, has_two_pools, of_all, of_pool
+from .pools import DECODE, POOLS, PREFILL
 from .printed import printed
 from .protocol import ProtocolError
+from .routing import Parts, Routing
 from .rules.departures import DISCONNECTED
 from .terms import walk
 from .transfers import registry as transfers
 from .verdicts import Violation
 from .vocabulary import (
     Capabilities,
-    Delta,
     Header,
-    Level,
     Message,
     Observation,
     Outcome,
     Plan,
     Receipt,
     Request,
-    Settings,
-    blocks_for,
 )
 
-CLAIM = "two_pools"
 OF_ALL = frozenset({"LIFE-1", "LIFE-2", "LIFE-3", "LIFE-4", "LIFE-5", "LIFE-6", "LIFE-7", "LIFE-10"})
 """Rules about the whole life of a request; those of the door, too, are judged once."""
 DOOR = "ADMIT"
 MOST_IDLE_STEPS = 2
 MOST_VIOLATIONS = 1_000
-_MANY_SEATS = 1 << 20
-_ENDS = ("finished", "failed", "cancelled", "expired")
-
-
-def has_two_pools(header: Header) -> bool:
-    return header.settings.pools.are_two and CLAIM in header.capabilities.claims
 
 
 def new_monitor(header: Header, make: type[Monitor] = Monitor, **how: Any) -> Any:
@@ -57,19 +48,7 @@ def new_monitor(header: Header, make: type[Monitor] = Monitor, **how: Any) -> An
     return PooledMonitor(header, **how) if has_two_pools(header) else make(header, **how)
 
 
-@define(eq=False)
-class Parts:
-    """What of one call each pool is told, in this order: blocks whose obligation ended, who comes, the call itself,
-    and blocks that come under an obligation."""
-
-    back: dict[str, list[int]] = Factory(lambda: {pool: [] for pool in POOLS})
-    comers: dict[str, list[Request]] = Factory(lambda: {pool: [] for pool in POOLS})
-    deltas: dict[str, list[Delta]] = Factory(lambda: {pool: [] for pool in POOLS})
-    aside: dict[str, list[int]] = Factory(lambda: {pool: [] for pool in POOLS})
-    of_all: list[Delta] = Factory(list)
-
-
-class PooledMonitor:
+class PooledMonitor(Routing):
     """Has what the suite asks of a monitor: `feed`, `execute`, `exercised`, `live`, `violations`."""
 
     kind = "pooled"
@@ -89,7 +68,7 @@ class PooledMonitor:
         self.settings, self.capabilities = header.settings, header.capabilities
         self.explain, self.horizon = explain, horizon
         how: dict[str, Any] = {"explain": explain, "horizon": horizon, "dropped": dropped}
-        self.whole = Monitor(_of_all(header), content=False, **how)
+        self.whole = Monitor(of_all(header), content=False, **how)
         self.pools = {pool: Monitor(of_pool(header, pool), content=content, **how) for pool in POOLS}
         self.program = _program(header.capabilities.observes, header.capabilities.claims)
         self.world = self.program.world()
@@ -155,13 +134,13 @@ class PooledMonitor:
     def _submit(self, message: Message) -> None:
         request: Request = message.given
         receipt: Receipt = message.answer
-        parts = self._routed("submit", receipt.deltas)
+        parts = self.routed("submit", receipt.deltas)
         is_new = receipt.verdict == "accepted" and request.id not in self.flows
         if is_new:
             flow = self.flows[request.id] = Flow.of(request)
             self.live += 1
             self.idle_steps = 0
-            parts.comers[PREFILL].append(self._stay(flow, PREFILL))
+            parts.comers[PREFILL].append(self.stay(flow, PREFILL))
         self._told(parts)
         self._judge_all(evolve(message, answer=evolve(receipt, deltas=parts.of_all)))
         self._close()
@@ -170,7 +149,7 @@ class PooledMonitor:
     def _cancel(self, message: Message) -> None:
         flow = self.flows.get(message.given)
         place = flow.place if flow is not None else GONE
-        parts = self._routed("cancel", message.answer)
+        parts = self.routed("cancel", message.answer)
         mains = {}
         if flow is not None and place in POOLS:
             mains[place] = Message("cancel", message.now_ns, flow.alias, parts.deltas[place])
@@ -183,7 +162,7 @@ class PooledMonitor:
         flow = self.transfers.get(number) if type(number) is int else None
         if flow is not None and self._stands(flow, number):
             self._reported(event.get("type"), flow)
-        parts = self._routed("notify", message.answer)
+        parts = self.routed("notify", message.answer)
         self._told(parts)
         of_all = event if event.get("type") == DISCONNECTED else {}
         self._judge_all(evolve(message, given=of_all, answer=parts.of_all))
@@ -191,10 +170,10 @@ class PooledMonitor:
 
     def _reported(self, kind: object, flow: Flow) -> None:
         if kind == "transfer_started":
-            self._fire("Write", flow.id)
+            self.fire("Write", flow.id)
         elif kind in ("transfer_done", "transfer_failed") and flow.number not in self.done | self.failed:
             (self.done if kind == "transfer_done" else self.failed).add(flow.number)
-            self._fire("Report", flow.id)
+            self.fire("Report", flow.id)
             if kind == "transfer_done":
                 self._copy(flow)
 
@@ -205,10 +184,10 @@ class PooledMonitor:
             raise ProtocolError("step", "plan.pool", None, "there are two pools", hint)
         was_idle = not any(monitor.in_flight for monitor in self.pools.values()) and not self.world.moving
         self._pool = plan.pool
-        parts = self._routed("step", plan.deltas)
+        parts = self.routed("step", plan.deltas)
         self._pool = None
         for request, start, tokens in zip(plan.request, plan.start, plan.tokens, strict=True):
-            self._fire("Run", self._flow("step", "plan.request", request).id, plan.pool == DECODE, start, tokens)
+            self.fire("Run", self.flow_of("step", "plan.request", request).id, plan.pool == DECODE, start, tokens)
         aliases = {request: self.flows[request].alias for request in plan.request}
         self.steps[plan.step] = plan.pool
         self.planned[plan.step] = aliases
@@ -237,7 +216,7 @@ class PooledMonitor:
             raise ProtocolError("complete", "outcome.step", outcome.step, "was never planned")
         aliases = self.planned[outcome.step]
         is_repeated = outcome.step not in self.pools[pool].in_flight
-        parts = self._routed("complete", message.answer)
+        parts = self.routed("complete", message.answer)
         requests = [aliases.get(request, request) for request in outcome.request]
         given = evolve(outcome, request=requests)
         self._told(parts, {pool: Message("complete", message.now_ns, given, parts.deltas[pool])})
@@ -304,161 +283,7 @@ class PooledMonitor:
             says = "when the run ends every accepted request has ended"
             self._fail("LIVE-2", "never", says, unfinished=late[:5])
 
-    # --- deltas ------------------------------------------------------------------------------------------
-
-    def _routed(self, method: str, deltas: Sequence[Delta]) -> Parts:
-        parts = Parts()
-        for delta in deltas:
-            kind = delta[0]
-            if kind == "delivered":
-                self._delivered(parts, delta)
-            elif kind not in _DELTAS:
-                hint = "refuse prefix_caching, and a door that holds requests, where pools is given"
-                raise ProtocolError(method, f"deltas.{kind}", delta[1], "two pools have no such thing", hint)
-            else:
-                flow = self._flow(method, f"deltas.{kind}", delta[1])
-                _DELTAS[kind](self, parts, flow, delta)
-        return parts
-
-    def _flow(self, method: str, field: str, request: str) -> Flow:
-        flow = self.flows.get(request)
-        if flow is None:
-            raise ProtocolError(method, field, request, "is a request that was never submitted")
-        return flow
-
-    def _pool_of(self, block: int) -> str:
-        return PREFILL if block < self.settings.blocks else DECODE
-
-    def _split(self, blocks: Iterable[int]) -> dict[str, list[int]]:
-        split: dict[str, list[int]] = {}
-        for block in blocks:
-            split.setdefault(self._pool_of(block), []).append(block)
-        return split
-
-    def _took(self, parts: Parts, flow: Flow, delta: Delta) -> None:
-        for block in delta[2]:
-            self._fire("Fill", flow.id, block)
-        for pool, blocks in self._split(delta[2]).items():
-            parts.deltas[pool].append((delta[0], flow.alias, blocks))
-
-    def _gave(self, parts: Parts, flow: Flow, delta: Delta) -> None:
-        for block in delta[2]:
-            self._fire("Empty", flow.id, block)
-        for pool, blocks in self._split(delta[2]).items():
-            parts.deltas[pool].append(("gave", flow.alias, blocks))
-
-    def _admitted(self, parts: Parts, flow: Flow, delta: Delta) -> None:
-        pool = self._pool or PREFILL
-        if pool == PREFILL:
-            self._fire("Begin", flow.id, len(flow.tokens))
-        else:
-            self._fire("Enter", flow.id)
-        if not flow.has_run:
-            parts.of_all.append(("admitted", flow.id, 0))
-        flow.has_run = True
-        parts.deltas[pool].append((delta[0], flow.alias, delta[2]))
-
-    def _preempted(self, parts: Parts, flow: Flow, delta: Delta) -> None:
-        pool = self._pool or flow.place
-        requester = self.flows[delta[3]].alias if delta[3] in self.flows else delta[3]
-        parts.deltas[pool].append((*delta[:1], flow.alias, delta[2], requester))
-        if pool == PREFILL:
-            self._fire("Yield", flow.id)
-            return
-        self._fire("Quit", flow.id)
-        parts.deltas[DECODE].append(("cancelled", flow.alias))
-        parts.comers[PREFILL].append(self._stay(flow, PREFILL))
-
-    def _delivered(self, parts: Parts, delta: Delta) -> None:
-        parts.of_all.append(delta)
-        split: dict[str, tuple[list[str], list[int]]] = {}
-        for request, token in zip(delta[1], delta[2], strict=True):
-            flow = self._flow("complete", "deltas.delivered", request)
-            requests, tokens = split.setdefault(flow.place, ([], []))
-            requests.append(flow.alias)
-            tokens.append(token)
-            flow.tokens.append(token)
-        for place, (requests, tokens) in split.items():
-            if place in POOLS:
-                parts.deltas[place].append(("delivered", requests, tokens))
-
-    def _ended(self, parts: Parts, flow: Flow, delta: Delta) -> None:
-        parts.of_all.append(delta)
-        self.idle_steps = 0
-        if flow.has_ended:
-            return
-        self._fire("Quit", flow.id)
-        if flow.place in POOLS:
-            parts.deltas[flow.place].append((delta[0], flow.alias, *delta[2:]))
-        flow.place = GONE
-        self.live -= 1
-
-    def _held(self, parts: Parts, flow: Flow, delta: Delta) -> None:
-        blocks = delta[2]
-        for block in blocks:
-            self._fire("Hold", flow.id, block)
-        flow.positions = len(flow.tokens) - 1
-        self._fire("Offer", flow.id, flow.positions, blocks_for(flow.positions, self.settings.block_size))
-        if flow.place == PREFILL:
-            if blocks:
-                parts.deltas[PREFILL].append(("gave", flow.alias, blocks))
-            parts.deltas[PREFILL].append(("finished", flow.alias, "length"))
-        parts.aside[PREFILL] += blocks
-        flow.place, flow.source = LINK, blocks
-
-    def _pulled(self, parts: Parts, flow: Flow, delta: Delta) -> None:
-        _, _, blocks, number = delta
-        if number in self.transfers:
-            raise ProtocolError("step", "deltas.pulled", number, "is the number of an earlier transfer")
-        for block in blocks:
-            self._fire("Await", flow.id, block)
-        self._fire("Pull", flow.id, blocks_for(flow.positions, self.settings.block_size), self.now_ns)
-        parts.aside[DECODE] += blocks
-        flow.target, flow.number = blocks, number
-        flow.deadline_ns = self.now_ns + self.settings.pools.transfer_ns
-        self.transfers[number] = flow
-
-    def _transferred(self, parts: Parts, flow: Flow, delta: Delta) -> None:
-        self.idle_steps = 0
-        if delta[2] == "done":
-            self._fire("Arrive", flow.id, flow.number in self.done, not flow.has_ended)
-            if not flow.has_ended:
-                parts.comers[DECODE].append(self._stay(flow, DECODE))
-        else:
-            self._fire("Lose", flow.id, flow.number in self.failed or self.now_ns >= flow.deadline_ns)
-            if not flow.has_ended:
-                parts.comers[PREFILL].append(self._stay(flow, PREFILL))
-
-    def _adopted(self, parts: Parts, flow: Flow, delta: Delta) -> None:
-        for block in delta[2]:
-            self._fire("Adopt", flow.id, block)
-        parts.back[DECODE] += delta[2]
-        parts.deltas[DECODE].append(("took", flow.alias, delta[2]))
-
-    def _released(self, parts: Parts, flow: Flow, delta: Delta) -> None:
-        for block in delta[2]:
-            self._fire("Release", flow.id, block)
-        split = self._split(delta[2]) if delta[2] else self._due(flow)
-        for pool, blocks in split.items():
-            self._fire("LetGo", flow.id, pool == DECODE)
-            parts.back[pool] += blocks
-
-    def _due(self, flow: Flow) -> dict[str, list[int]]:
-        """Who shows no blocks says only that all is released."""
-        world = self.world
-        due = {PREFILL: world.due_at_source, DECODE: world.due_at_target}
-        return {pool: [] for pool, requests in due.items() if flow.id in requests}
-
-    def _waits(self, parts: Parts, flow: Flow, delta: Delta) -> None:
-        if flow.place in POOLS:
-            parts.deltas[flow.place].append((delta[0], flow.alias, delta[2]))
-
     # --- parts -------------------------------------------------------------------------------------------
-
-    def _stay(self, flow: Flow, place: str) -> Request:
-        request = flow.stay(place)
-        self.names[request.id] = flow.id
-        return request
 
     def _stands(self, flow: Flow, number: int) -> bool:
         return flow.number == number and flow.id in self.world.moving
@@ -505,9 +330,9 @@ class PooledMonitor:
         return self.names.get(value, value) if isinstance(value, str) else value
 
     def _close(self) -> None:
-        self._fire("Close", self.now_ns)
+        self.fire("Close", self.now_ns)
 
-    def _fire(self, event: str, *fields: Any) -> None:
+    def fire(self, event: str, *fields: Any) -> None:
         world = self.world
         reads = {}
         if self.explain:
@@ -553,40 +378,6 @@ def _is_of_all(rule: str) -> bool:
     return rule in OF_ALL or rule.startswith(DOOR)
 
 
-def of_pool(header: Header, pool: str) -> Header:
-    """One pool as a subject of its own; blocks of the other one are set aside for good."""
-    settings, mine = header.settings, header.capabilities
-    first = settings.blocks
-    claims = mine.claims - {CLAIM, "strict_split", "overlap"}
-    if pool == PREFILL:
-        own, others = prefill_settings(settings), frozenset(range(first, first + settings.pools.decode_blocks))
-        reserved: tuple[int, ...] = tuple(block for block in mine.reserved_blocks if block not in others)
-    else:
-        own = evolve(decode_settings(settings), blocks=first + settings.pools.decode_blocks)
-        reserved = (*range(first), *(block for block in mine.reserved_blocks if block >= first))
-    null = tuple(block for block in mine.null_blocks if (block < first) == (pool == PREFILL))
-    return evolve(
-        header,
-        settings=own,
-        capabilities=evolve(mine, claims=claims, reserved_blocks=reserved, null_blocks=null),
-    )
-
-
-def _of_all(header: Header) -> Header:
-    """All of it, as who looks at decisions sees it.  A request has to fit into each of the pools."""
-    settings = header.settings
-    whole = evolve(
-        prefill_settings(settings),
-        blocks=min(settings.blocks, settings.pools.decode_blocks),
-        watermark_blocks=0,
-        seats=_MANY_SEATS,
-        overlap_depth=2,
-    )
-    observes: Level = "counters" if header.capabilities.observes != "decisions" else "decisions"
-    claims = header.capabilities.claims & {"disconnects"}
-    return evolve(header, settings=whole, capabilities=Capabilities(observes=observes, ordered=True, claims=claims))
-
-
 @cache
 def _program(observes: str, claims: frozenset[str]) -> Program:
     mine = Capabilities(observes=observes, ordered=True, claims=claims)  # type: ignore[arg-type]
@@ -602,10 +393,6 @@ def _shown(value: Any) -> Any:
     return sorted(value) if isinstance(value, set) else value
 
 
-def settings_of(settings: Settings, pool: str) -> Settings:
-    return prefill_settings(settings) if pool == PREFILL else decode_settings(settings)
-
-
 _FEEDS: dict[str, Callable[[PooledMonitor, Message], None]] = {
     "submit": PooledMonitor._submit,
     "cancel": PooledMonitor._cancel,
@@ -614,20 +401,4 @@ _FEEDS: dict[str, Callable[[PooledMonitor, Message], None]] = {
     "complete": PooledMonitor._complete,
     "observe": PooledMonitor._observe,
     "end": PooledMonitor._end,
-}
-_DELTAS: dict[str, Callable[[PooledMonitor, Parts, Flow, Delta], None]] = {
-    "took": PooledMonitor._took,
-    "shared": PooledMonitor._took,
-    "indexed": PooledMonitor._took,
-    "gave": PooledMonitor._gave,
-    "admitted": PooledMonitor._admitted,
-    "resumed": PooledMonitor._admitted,
-    "preempted": PooledMonitor._preempted,
-    "waits": PooledMonitor._waits,
-    "held": PooledMonitor._held,
-    "pulled": PooledMonitor._pulled,
-    "transferred": PooledMonitor._transferred,
-    "adopted": PooledMonitor._adopted,
-    "released": PooledMonitor._released,
-    **dict.fromkeys(_ENDS, PooledMonitor._ended),
 }

@@ -132,13 +132,17 @@ class Driver:
                 self.do(Op("tick", ns=self._longest_hold_ns()))
             self.do(STEP)
             self.do(COMPLETE)
-            for op in TRANSFER if self.link.standing else ():
-                self.do(op)
+            self.transfer()
         if not self.over:
             with self._noting_faults():
                 self._look()
         if not self.over:
             self._judge(Message("end", self.now_ns))
+
+    def transfer(self) -> None:
+        """The link does what it was asked for first, at once; of one pool nothing is asked."""
+        for op in TRANSFER if self.link.standing else ():
+            self.do(op)
 
     @contextmanager
     def _noting_faults(self) -> Iterator[None]:
