@@ -6,7 +6,7 @@ from math import sqrt
 from random import Random
 from statistics import fmean, pvariance
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ...spec.pools import DECODE, PREFILL, Pools
 from ...spec.vocabulary import NS_PER_S, Outcome, Request, Settings
@@ -26,6 +26,8 @@ ARTEFACT = "DistServe's simulator (simdistserve, commit 82831f16), "
 BLOCK_SIZE = 16
 MODEL_TOKENS = 2_048
 SHAREGPT = (755.0, 200.0)
+UNBOUNDED_MEANS = (1_662.32, 215.681)
+"""Means of the exponentials that, kept within the model's context, have the published ones."""
 REQUESTS, RUNS = 300, 2
 KV_BYTES, LINK_BYTES_PER_S = 819_200, 600_000_000_000
 OVERHEAD_PS, OVERHEAD_TOKEN_PS, STAGE_PS = 2_000_000_000, 100_000, 1_000_000_000
@@ -60,7 +62,7 @@ PREFILL_LIMITS, DECODE_LIMITS = (128, 8_192), (1_024, 65_536)
 SEARCHED = (0.2 * MS * 1_000, 0.1 * MS * 1_000)
 CHATBOT = (0.25 * MS * 1_000, 0.1 * MS * 1_000)
 ATTAINMENT = 0.9
-WITHIN_PER_GPU = 0.03
+WITHIN_PER_GPU, RATES_PER_GPU = 0.05, (0.0, 3.2)
 SERVICE_NS, SPEED_UP = 100_000_000, 1.6
 ARRIVALS, SAMPLE_ARRIVALS, BATCHES = 20_000, 2_000, 25
 
@@ -70,8 +72,12 @@ CONSTANTS = (
     Constant("overhead_ms", "2 + 1e-4 a token; 1 a pipeline stage of prefill", ARTEFACT + "time_estimator.py"),
     Constant("kv_tokens", KV_TOKENS, ARTEFACT + "max_num_tokens.csv"),
     Constant("sharegpt_mean_tokens", SHAREGPT, PAPER + "section 6.1: prompt and output"),
-    Constant("law_of_lengths", "geometric", "the paper gives means; of all laws with a mean the one of most entropy"),
-    Constant("model_tokens", MODEL_TOKENS, "OPT's context; a longer pair is drawn anew"),
+    Constant(
+        "law_of_lengths",
+        "geometric on pairs that fit",
+        "the paper gives means; of all laws on pairs within the context with these means the one of most entropy",
+    ),
+    Constant("model_tokens", MODEL_TOKENS, "OPT's context"),
     Constant("requests", REQUESTS, ARTEFACT + "N=300 in each run, Poisson arrivals"),
     Constant("runs", RUNS, "seeds of which attainment is the mean"),
     Constant("prefill batch: requests, tokens", PREFILL_LIMITS, "distserve/config.py: ContextStageSchedConfig"),
@@ -117,7 +123,7 @@ class WithOverhead:
 def arrivals(per_s: float, seed: int, requests: int) -> Iterator[Incoming]:
     """Clients declare what the model's context leaves them."""
     times, sizes = Random(f"{seed} times"), Random(f"{seed} lengths")
-    lengths: Lengths = geometric(*SHAREGPT, MODEL_TOKENS)
+    lengths: Lengths = geometric(*UNBOUNDED_MEANS, MODEL_TOKENS)
     now_s = 0.0
     for number in range(requests):
         now_s += times.expovariate(per_s)
@@ -150,8 +156,14 @@ Latencies = list[tuple[float, float]]
 """Of each request: time to its first token, and per token after it, in nanoseconds."""
 
 
-def of_two_pools(configuration: tuple[int, int], per_s: float, seed: int, requests: int) -> Latencies:
-    courses = two_pools(*configuration).run(arrivals(per_s, seed, requests))
+def of_two_pools(
+    configuration: tuple[int, int], per_s: float, seed: int, requests: int, *, decodes: bool = True
+) -> Latencies:
+    """`decodes`: or every request ends with its first token."""
+    coming = arrivals(per_s, seed, requests)
+    if not decodes:
+        coming = (evolve(one, output_tokens=1) for one in coming)
+    courses = two_pools(*configuration).run(coming)
     return [(course.ttft_ns, course.tpot_ns) for course in courses.values()]
 
 
@@ -178,26 +190,38 @@ def attained(latencies: Callable[[float, int], Latencies], limits: tuple[float, 
 
 
 def largest_rate(meets: Callable[[float], bool], gpus: int) -> float:
-    """Per GPU, by bisection below five requests a second and GPU."""
-    low, high = 0.0, 5.0
+    """Per GPU, by bisection."""
+    low, high = RATES_PER_GPU
     while high - low > WITHIN_PER_GPU:
         middle = (low + high) / 2
         low, high = (middle, high) if meets(middle * gpus) else (low, middle)
     return low
 
 
+def split(configuration: tuple[int, int], limits: tuple[float, float], runs: int, requests: int) -> Attained:
+    """Where prefill alone is too slow nothing else is looked at: a decode pool that is full makes it no faster."""
+    alone = attained(lambda rate, seed: of_two_pools(configuration, rate, seed, requests, decodes=False), limits, runs)
+    whole = attained(lambda rate, seed: of_two_pools(configuration, rate, seed, requests), limits, runs)
+
+    def at(per_s: float) -> tuple[float, float, float]:
+        first = alone(per_s)
+        return whole(per_s) if first[0] >= ATTAINMENT else (first[0], 0.0, 0.0)
+
+    return at
+
+
 def rate_of(configuration: tuple[int, int], runs: int, requests: int) -> float:
-    at = attained(lambda per_s, seed: of_two_pools(configuration, per_s, seed, requests), SEARCHED, runs)
+    at = split(configuration, SEARCHED, runs, requests)
     return largest_rate(lambda per_s: min(at(per_s)[:2]) >= ATTAINMENT, sum(configuration))
 
 
 def goodput_ratio(best: tuple[int, int], runs: int, requests: int) -> float:
     """Requests a second and GPU of which 90 % meet both objectives."""
-    split = attained(lambda per_s, seed: of_two_pools(best, per_s, seed, requests), CHATBOT, runs)
+    parted = split(best, CHATBOT, runs, requests)
     shared = attained(lambda per_s, seed: of_vllm(per_s, seed, requests), CHATBOT, runs)
     ours, theirs = (
         largest_rate(lambda per_s, at=at: at(per_s)[2] >= ATTAINMENT, gpus)  # type: ignore[misc]
-        for at, gpus in ((split, sum(best)), (shared, 1))
+        for at, gpus in ((parted, sum(best)), (shared, 1))
     )
     return ours / theirs if theirs else float("inf")
 
