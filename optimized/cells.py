@@ -21,10 +21,12 @@ ASIDE = -(1 << 63)
 
 class Table:
     """Cells of some maps and sets over one sort of keys.  `at_<name>` is a column for numpy, `mem_<name>` the same
-    memory for one cell at a time.  `reach` bounds all numbers in it; rows in `odd` hold one that has no place in it."""
+    memory for one cell at a time.  `reach` bounds all numbers in it; rows in `odd` hold one that has no place in it.
+    `written`: rows of which a cell was written by itself since somebody looked, other than of `often`."""
 
-    def __init__(self, state: type[State], key: str, names: Collection[str]) -> None:
+    def __init__(self, state: type[State], key: str, names: Collection[str], often: Collection[str] = ()) -> None:
         self.key = key
+        self.often = frozenset(often)
         sorts = {name: state.sorts[name] for name in sorted(names)}
         self.sets = tuple(name for name, sort in sorts.items() if sort.name == "Set")
         self.maps = tuple(name for name in sorts if name not in self.sets)
@@ -35,6 +37,7 @@ class Table:
         self.odd: set[int] = set()
         self.reach = FARTHEST
         self.rows = 0
+        self.written: set[int] = set()
         self._grow(64)
 
     def _grow(self, rows: int) -> None:
@@ -126,7 +129,7 @@ def _record_class(table: Table, plain: Any) -> Any:
         for name, default in own.items():
             setattr(self, name, default() if callable(default) else default)
 
-    cells = {name: _cell(name, table.codes[name]) for name in table.maps}
+    cells = {name: _cell(name, table.codes[name], name in table.often) for name in table.maps}
     slots = {"__slots__": ("table", "row", "big"), "__init__": __init__}
     return type(f"Table{plain.__name__}", (plain,), slots | cells)
 
@@ -137,8 +140,9 @@ def _first(cell: "attrs.Attribute[Any]") -> Any:
     return getattr(default, "factory", default)
 
 
-def _cell(name: str, code: str) -> property:
+def _cell(name: str, code: str, is_often: bool) -> property:
     memory = "mem_" + name
+    tell = "pass" if is_often else "record.table.written.add(record.row)"
     source = f"""
 def get(record):
     value = record.table.{memory}[record.row]
@@ -146,6 +150,7 @@ def get(record):
 def get_flag(record):
     return record.table.{memory}[record.row] != 0
 def set(record, value):
+    {tell}
     if LEAST < value < MOST:
         record.table.{memory}[record.row] = value
     else:
@@ -188,6 +193,7 @@ class ColumnSet(MutableSet[Any]):
         row = self.table.row_of(key)
         memory = getattr(self.table, self.memory)
         if not memory[row]:
+            self.table.written.add(row)
             memory[row] = 1
             if self.size is not None:
                 self.size += 1
@@ -196,12 +202,14 @@ class ColumnSet(MutableSet[Any]):
         row = self.table.index.get(key)
         memory = getattr(self.table, self.memory)
         if row is not None and memory[row]:
+            self.table.written.add(row)
             memory[row] = 0
             if self.size is not None:
                 self.size -= 1
 
     def clear(self) -> None:
         if self.size != 0:
+            self.table.written.update(np.flatnonzero(getattr(self.table, self.at)).tolist())
             getattr(self.table, self.at)[:] = False
             self.size = 0
 

@@ -46,7 +46,7 @@ class Column:
     @property
     def size(self) -> int:
         if not self._size:
-            largest = int(self.values.view(np.uint64).max())
+            largest = int(np.maximum.reduce(self.values.view(np.uint64)))
             within = largest if largest < 1 << 63 else max(int(self.values.max()), -int(self.values.min()))
             self._size = 1 + within
         return self._size
@@ -60,7 +60,7 @@ class Together:
     def __init__(self, scan: Scan) -> None:
         self.scan = scan
         self.atoms = scan.atoms()
-        self.look = _defined("look", _Look(scan, self.atoms).source())
+        self.look = defined("look", _Look(scan, self.atoms).source())
         self.versions: dict[Case, Callable[..., Any]] = {}
         self.last: Case | None = None
         self.tries = 0
@@ -87,11 +87,11 @@ class Together:
             known = {atom.key(): same for atom, same in zip(self.atoms, case, strict=True) if same is not None}
             atoms = [atom for atom, same in zip(self.atoms, case, strict=True) if same is not None]
             source = _Version(self.scan.where(known), self.scan, {atom: known[atom.key()] for atom in atoms})
-            found = self.versions[case] = _defined("scan", source.source())
+            found = self.versions[case] = defined("scan", source.source())
         return found
 
 
-class _Source:
+class Source:
     """Text of a function.  Names: `v_` gathered cells, `a_` what is the same for all entries, `s_` what is needed
     twice, `t_` results; `T` the table, `k` places in it."""
 
@@ -157,9 +157,11 @@ class _Source:
             return f"({self.text(args[0])} <= {self.text(args[1])})"
         return f"({self.text(args[0])} {_SIGNS[op]} {self.text(args[1])})"
 
-    def bounds(self, scan: Scan) -> str:
-        """Nothing is computed that might not fit; what the table may reach then."""
-        parts = [part for term in scan.terms for part in walk(term) if part.op in _GROWS and varies(part)]
+    def bounds(self, scan: Scan, asked: Sequence[Term] = ()) -> str:
+        """Nothing is computed that might not fit, of the scan and of what else is asked; what the table may reach
+        then."""
+        terms = [*scan.terms, *asked]
+        parts = [part for term in terms for part in walk(term) if part.op in _GROWS and varies(part)]
         whole, total = _most(map(self._size, parts)), _most(map(self._size, scan.added.values()))
         cells = [self._size(cell) for cell in scan.cells.values() if cell.sort.name == "Int"]
         for name in sorted({name for size in (whole, total, *cells) for product in size for name in product}):
@@ -192,46 +194,7 @@ class _Source:
             return _most({tuple(sorted(p + q)): left[p] * right[q]} for p in left for q in right)
         return _most((left, right))
 
-
-class _Look(_Source):
-    """None if a number might not fit; else how the atoms come out."""
-
-    def __init__(self, scan: Scan, atoms: Sequence[Term]) -> None:
-        super().__init__(scan)
-        self.atoms = atoms
-
-    def source(self) -> str:
-        self.constants(self.scan.terms)
-        self.bounds(self.scan)
-        self.gathered(self.atoms)
-        self.shared(self.atoms)
-        cases = "".join(f"same({self.text(atom)}, n), " for atom in self.atoms)
-        return self.function("look", [f"return ({cases})"])
-
-
-class _Version(_Source):
-    """None if a number might not fit, or the atoms come out in another way; the guards; and if all hold the effects,
-    and what the tables may reach then.  `whole`: the scan before anything was folded."""
-
-    def __init__(self, scan: Scan, whole: Scan, atoms: Mapping[Term, bool]) -> None:
-        super().__init__(scan)
-        self.whole = whole
-        self.atoms = atoms
-
-    def source(self) -> str:
-        scan, whole = self.scan, self.whole
-        self.constants([*whole.terms, *scan.terms, *scan.assigned.values()])
-        reach = self.bounds(whole)
-        self.gathered([*self.atoms, *scan.terms])
-        self.shared([*self.atoms, *scan.terms])
-        ends = [*self._cases(), *self._demands(), *self._writes(), f"W.events[{scan.event!r}] += n"]
-        return self.function("scan", [*ends, f"return {reach}"])
-
-    def _cases(self) -> list[str]:
-        each = [self.text(atom) if same else f"(~{self.text(atom)})" for atom, same in self.atoms.items()]
-        return [f"if not ({' & '.join(each)}).all():", "    return None"] if each else []
-
-    def _demands(self) -> list[str]:
+    def demands(self) -> list[str]:
         """All guards at once: most often all of them hold."""
         alike: list[str] = []
         each: list[str] = []
@@ -246,10 +209,10 @@ class _Version(_Source):
             text = then if condition is None else f"({self.text(condition)} <= {then})"
             mixed = varies(guard.then) or (condition is not None and varies(condition))
             (each if mixed else alike).append(text)
-        alike += [f"({' & '.join(each)}).all()"] if each else []
+        alike += [f"count_nonzero({' & '.join(each)}) == n"] if each else []
         return [f"if not ({' and '.join(alike)}):", "    return False"] if alike else []
 
-    def _writes(self) -> list[str]:
+    def writes(self) -> list[str]:
         """Cells last: gathered columns may be views of them."""
         scan, values, written = self.scan, ["X = W.exercised"], []
         for number, (name, cell) in enumerate(scan.cells.items()):
@@ -281,6 +244,45 @@ class _Version(_Source):
         return f"int(count_nonzero({text}))" if varies(condition) else f"(n if {text} else 0)"
 
 
+class _Look(Source):
+    """None if a number might not fit; else how the atoms come out."""
+
+    def __init__(self, scan: Scan, atoms: Sequence[Term]) -> None:
+        super().__init__(scan)
+        self.atoms = atoms
+
+    def source(self) -> str:
+        self.constants(self.scan.terms)
+        self.bounds(self.scan)
+        self.gathered(self.atoms)
+        self.shared(self.atoms)
+        cases = "".join(f"same({self.text(atom)}, n), " for atom in self.atoms)
+        return self.function("look", [f"return ({cases})"])
+
+
+class _Version(Source):
+    """None if a number might not fit, or the atoms come out in another way; the guards; and if all hold the effects,
+    and what the tables may reach then.  `whole`: the scan before anything was folded."""
+
+    def __init__(self, scan: Scan, whole: Scan, atoms: Mapping[Term, bool]) -> None:
+        super().__init__(scan)
+        self.whole = whole
+        self.atoms = atoms
+
+    def source(self) -> str:
+        scan, whole = self.scan, self.whole
+        self.constants([*whole.terms, *scan.terms, *scan.assigned.values()])
+        reach = self.bounds(whole)
+        self.gathered([*self.atoms, *scan.terms])
+        self.shared([*self.atoms, *scan.terms])
+        ends = [*self._cases(), *self.demands(), *self.writes(), f"W.events[{scan.event!r}] += n"]
+        return self.function("scan", [*ends, f"return {reach}"])
+
+    def _cases(self) -> list[str]:
+        each = [self.text(atom) if same else f"(~{self.text(atom)})" for atom, same in self.atoms.items()]
+        return [f"if count_nonzero({' & '.join(each)}) != n:", "    return None"] if each else []
+
+
 def _most(sizes: Iterable[Size]) -> Size:
     """At least as large as each of them."""
     found: Size = {}
@@ -309,7 +311,7 @@ def function_of(scan: Scan) -> Together:
     return Together(scan)
 
 
-def _defined(name: str, source: str) -> Callable[..., Any]:
+def defined(name: str, source: str) -> Callable[..., Any]:
     if source not in _FUNCTIONS:
         space: dict[str, Any] = {"where": np.where, "count_nonzero": np.count_nonzero, "ROOM": ROOM}
         space["same"] = same

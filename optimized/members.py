@@ -2,16 +2,13 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from heapq import heappop, heappush, heapreplace
-from typing import Any
+from heapq import heappop, heappush
 
 from attrs import Factory, define, field
 
 from .job import Job, Line, Member
+from .race import CounterRace, Race, Rank
 from .service import Counters
-
-Rank = Any
-"""An integer, or a pair of them: whatever one kind of sharing compares."""
 
 
 @define(eq=False)
@@ -52,41 +49,6 @@ class Arrivals:
 
     def review(self, client: str) -> None:
         """Nobody in it is held by itself."""
-
-
-@define(eq=False)
-class Race:
-    """The least rank of those who have one: who takes no part has none.  A heap of lower bounds: who surfaces is
-    brought up to date and sinks again; whose rank falls enters anew, and its older entry is dropped when it surfaces.
-    """
-
-    rank: Callable[[Member], Rank | None]
-    heap: list[tuple[Rank, int, Member]] = Factory(list)
-    listed: dict[int, Rank] = Factory(dict)
-
-    def enter(self, member: Member) -> None:
-        rank, listed = self.rank(member), self.listed.get(member.number)
-        if rank is not None and (listed is None or rank < listed):
-            self.listed[member.number] = rank
-            heappush(self.heap, (rank, member.number, member))
-
-    def first(self) -> Member | None:
-        heap, listed, rank_of = self.heap, self.listed, self.rank
-        while heap:
-            bound, number, member = heap[0]
-            if listed.get(number) != bound:
-                heappop(heap)
-                continue
-            rank = rank_of(member)
-            if rank == bound:
-                return member
-            if rank is None:
-                heappop(heap)
-                del listed[number]
-            else:
-                listed[number] = rank
-                heapreplace(heap, (rank, number, member))
-        return None
 
 
 @define(eq=False)
@@ -159,8 +121,9 @@ class Group:
     patience: Patience = Factory(lambda: Patience(0))
     credit: int = 0
     members: dict[str, Member] = Factory(dict)
-    race: Race = field(init=False)
-    counted: Race = field(init=False)
+    numbered: list[Member] = Factory(list)
+    race: Race | CounterRace = field(init=False)
+    counted: CounterRace = field(init=False)
     last_left: Member | None = None
     virtual_time: int = 0
     turns: int = 0
@@ -170,17 +133,16 @@ class Group:
 
     def __attrs_post_init__(self) -> None:
         self.by_counter = type(self.sharing).rank is Sharing.rank and not (self.credit or self.holds)
-        of = self.service.of
-
-        def counter(member: Member) -> Rank | None:
-            return of(member.account) if member.line.size and not member.held else None
-
-        self.race = Race(counter if self.by_counter else self._rank)
-        self.counted = Race(lambda member: of(member.account) if member.waiting else None)
+        self.counted = CounterRace(self.service, lambda member: member.waiting, self.numbered)
+        self.race = Race(self.rank)
+        if self.by_counter:
+            self.race = CounterRace(self.service, lambda member: member.line.size, self.numbered)
 
     def member(self, name: str) -> Member:
         if name not in self.members:
-            self.members[name] = Member(name, len(self.members), self.service.new(), self.new_line(name))
+            member = Member(name, len(self.numbered), self.service.new(), self.new_line(name))
+            self.members[name] = member
+            self.numbered.append(member)
         return self.members[name]
 
     # --- a line --------------------------------------------------------------------------------------------
@@ -271,7 +233,7 @@ class Group:
         self.turns += 1
         return self.turns
 
-    def _rank(self, member: Member) -> Rank | None:
+    def rank(self, member: Member) -> Rank | None:
         if not member.line.size or member.held:
             return None
         counter = self.service.of(member.account)

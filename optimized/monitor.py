@@ -26,6 +26,8 @@ from .columns import Column, Together, column_of, function_of
 from .content import IS_CHAINED, ColumnShadow, Standing
 from .later import TOKENS, Later, grown, listening
 from .scans import NoScan, Scan, scan_of
+from .steady import Rounds
+from .tokens import hand_over
 
 EVENTS = ("Serve", "Computed", "Deliver")
 FEWEST = 96
@@ -77,12 +79,14 @@ class BulkMonitor(Monitor):
         self.fewest = fewest
         self.together = 0
         self._groups: list[Group] = []
-        self._seen: tuple[Sequence[str], Group | None] = (), None
+        self._seen: list[tuple[Sequence[str], Group | None]] = []
         self._shares = 0
         self._functions: dict[str, Together] = {}
         self.scans = {} if explain else _scans(self.program.active, dropped)
         self._kinds = {event: [sort.name for sort in scan.fields.values()][1:] for event, scan in self.scans.items()}
-        self._table = Table(Engine, "RequestId", set().union(*(scan.names for scan in self.scans.values())))
+        names = set().union(*(scan.names for scan in self.scans.values()))
+        self._table = Table(Engine, "RequestId", names, _OFTEN)
+        self._rounds = Rounds(self._table, _OFTEN)
 
     def _column_shadow(self, plain: ContentShadow) -> ColumnShadow:
         return ColumnShadow(
@@ -97,19 +101,21 @@ class BulkMonitor(Monitor):
         )
 
     def feed(self, message: Message) -> list[Violation]:
-        self._seen = (), None
+        """What is no tuple may have changed."""
+        self._seen = [seen for seen in self._seen if seen[1] is not None and isinstance(seen[0], tuple)]
         return super().feed(message)
 
     # --- requests ----------------------------------------------------------------------------------------
 
     def _group_of(self, requests: Sequence[str]) -> Group | None:
         """None if one of them is unknown, has ended, comes twice or has a number that is too large."""
-        seen, group = self._seen
-        if requests is not seen:
+        seen = next((seen for seen in self._seen if seen[0] is requests), None)
+        if seen is None:
             column = requests if isinstance(requests, tuple) else tuple(requests)
-            group = next((group for group in self._groups if column == group.requests), None) or self._new_group(column)
-            self._seen = requests, group
-        odd = self._table.odd
+            known = next((group for group in self._groups if column == group.requests), None)
+            seen = requests, known or self._new_group(column)
+            self._seen = [seen, *self._seen[: GROUPS - 1]]
+        group, odd = seen[1], self._table.odd
         return group if not odd or group is None or odd.isdisjoint(group.rows) else None
 
     def _new_group(self, column: tuple[str, ...]) -> Group | None:
@@ -172,7 +178,7 @@ class BulkMonitor(Monitor):
 
     def _retire(self, track: Track) -> None:
         super()._retire(track)
-        self._groups, self._seen = [], ((), None)
+        self._groups, self._seen = [], []
         if self._functions:
             self._live[self._table.index[track.id]] = False
 
@@ -195,7 +201,7 @@ class BulkMonitor(Monitor):
             return False
         if self._table.reach > FAR:
             self._table.measure()
-        done = self._functions[event](self.world, self._table, group.at, count, *arrays)
+        done = self._rounds.fire(self._functions[event], group, self.world, arrays)
         self.together += count * done
         return done
 
@@ -238,7 +244,7 @@ class BulkMonitor(Monitor):
         blocks = list(chain.from_iterable(moved))
         count = len(blocks)
         tracks = list(map(self.tracks.get, requests))
-        if self.explain or count < 2 or None in tracks or len(set(blocks)) < count:
+        if self.explain or count < 2 or None in tracks or len(set(blocks)) < count or self.parking.pins:
             return False
         one_each = count == len(requests) and all(moved)
         holders = requests if one_each else [r for r, some in zip(requests, moved, strict=True) for _ in some]
@@ -254,6 +260,9 @@ class BulkMonitor(Monitor):
         self._touched.update(dict.fromkeys(requests))
         if self.view is not None:
             acquired = self.view.acquired
+            if len(requests) == len(self._touched) and not acquired:  # each of them once
+                acquired.update(zip(requests, taken, strict=True))
+                return True
             for request, number in zip(requests, taken, strict=True):
                 acquired[request] = acquired.get(request, 0) + number
         return True
@@ -299,19 +308,26 @@ class BulkMonitor(Monitor):
         whole = group is not None and outcome is not None and self._in_bulk(outcome.request) is group
         values = self._numbers(tokens) if whole and not self.keeps_ledger else None
         if group is None or outcome is None or values is None:
+            if self._numbers(tokens) is None:
+                self._leave_arrays(requests)
             super()._delivered(requests, tokens)
             return
         self._fire_many("Deliver", requests, tokens, outcome.token)
         at = group.tracks.at
         heard = self._listens[at]
-        if not heard.all():
+        if np.count_nonzero(heard) < len(heard):
             for place in np.flatnonzero(~heard).tolist():
                 self._listen(at[place], group.tracks[place])
         self._later.put(at, values.values)
         if self._content is not None:
             self._content.delivered(at, values)
         if self._later.is_full:
-            self._hand_over()
+            hand_over(self._later, self._track_at)
+
+    def _leave_arrays(self, requests: Sequence[str]) -> None:
+        """A token that they are about to get has no place in an array."""
+        for track in filter(None, map(self.tracks.get, requests)):
+            track.tokens = list(track.tokens)
 
     def _listen(self, row: int, track: Track) -> None:
         """From here on it is told later."""
@@ -326,11 +342,6 @@ class BulkMonitor(Monitor):
         TOKENS.__get__(track).extend(self._later.take(row))
         if self._content is not None:
             self._content.leave(row, track)
-
-    def _hand_over(self) -> None:
-        """Delivered tokens reach all tracks for which some wait."""
-        for row, tokens in self._later.take_all():
-            TOKENS.__get__(self._track_at(row)).extend(tokens)
 
     def _check_writes(self, tracks: Sequence[Track], plan: Plan) -> None:
         group = self._in_bulk(plan.request) if self.world.indexed else None
@@ -382,5 +393,7 @@ def _each_scan(active: frozenset[str], dropped: str | None) -> Iterator[tuple[st
 
 
 _MOVES = ("took", "gave")
+_OFTEN = frozenset(str(c.variable) for event in ("Take", "Give", "Grown") for c in registry.effects(event).values())
+"""Cells that change while rounds go on."""
 
 __all__ = ["BulkMonitor"]

@@ -74,15 +74,15 @@ class Scan:
 
     def where(self, known: Mapping[tuple[Any, ...], bool]) -> "Scan":
         """The same, where these terms are known to be true or false of all entries."""
+        return self.told(lambda term: folded(term, known))
 
-        def told(term: Term) -> Term:
-            return folded(term, known)
-
+    def told(self, to: Callable[[Term], Term]) -> "Scan":
+        """The same in other terms."""
         return evolve(
             self,
-            guards=[guard.told(told) for guard in self.guards],
-            cells={name: told(cell) for name, cell in self.cells.items()},
-            added={name: told(term) for name, term in self.added.items()},
+            guards=[guard.told(to) for guard in self.guards],
+            cells={name: to(cell) for name, cell in self.cells.items()},
+            added={name: to(term) for name, term in self.added.items()},
         )
 
 

@@ -10,11 +10,11 @@ FEW_MEMBERS = 16
 
 @define(eq=False)
 class Counters:
-    """A number per member: what is `written`, a Python integer, and what came since, in arrays: outputs as they come,
-    and, while a clock runs, `rates` once for each of its `ticks`; who joins it later has the ticks before taken off.
+    """A number per member: what came `since` the beginning, in an array, and, while a clock runs, `rates` once for each
+    of its `ticks`; who joins it later has the ticks before taken off.
 
-    `bound`: no sum in the arrays is further from zero; before it can overflow they are emptied.  Whoever starts a clock
-    has it stopped before a rate times its ticks could.
+    `bound`: no sum in the arrays is further from zero; before it can overflow they are emptied into `written`, Python's
+    integers, and then `is_far`.  Whoever starts a clock has it stopped before a rate times its ticks could.
     """
 
     written: list[int] = Factory(list)
@@ -22,6 +22,7 @@ class Counters:
     rates: Ints = Factory(lambda: integers(FEW_MEMBERS))
     ticks: int = 0
     bound: int = 0
+    is_far: bool = False
 
     def new(self) -> int:
         """The number of a member that was not seen before."""
@@ -35,8 +36,20 @@ class Counters:
         counter: int = self.written[member] + self.since.item(member)
         return counter + self.ticks * self.rates.item(member) if self.ticks else counter
 
+    def ranks(self, members: Ints) -> Ints | None:
+        """`of` each of them; None where one might not fit into 64 bits."""
+        if self.is_far:
+            return None
+        ranks: Ints = self.since[members]
+        return ranks + self.ticks * self.rates[members] if self.ticks else ranks
+
     def add(self, member: int, amount: int) -> None:
-        self.written[member] += amount
+        self.bound += abs(amount)
+        if self.bound >= LARGEST:
+            self._empty()
+            self.written[member] += amount
+        else:
+            self.since[member] += amount
 
     def add_each(self, members: Ints, amounts: Ints, most: int) -> None:
         """One amount for each entry, none above `most`; many may be of one member."""
@@ -66,6 +79,10 @@ class Counters:
     def _make_room(self, more: int) -> None:
         self.bound += more
         if self.bound >= LARGEST:
-            self.written = [self.written[member] + int(self.since[member]) for member in range(len(self.written))]
-            self.since[:] = 0
+            self._empty()
             self.bound = more
+
+    def _empty(self) -> None:
+        self.written = [self.written[member] + int(self.since[member]) for member in range(len(self.written))]
+        self.since[:] = 0
+        self.bound, self.is_far = 0, True

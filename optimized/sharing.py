@@ -7,7 +7,8 @@ from attrs import define
 from ..spec.service import lane_prices
 from ..spec.settings import Settings
 from .job import Member
-from .members import Group, Rank, Sharing
+from .members import Group, Sharing
+from .race import Rank
 
 
 class Vtc(Sharing):
@@ -28,7 +29,9 @@ class Vtc(Sharing):
         group.set_counter(member, max(group.counter(member), self.lift(group, member)))
 
     def picked(self, group: Group, member: Member) -> None:
-        group.advance(self.mark(group.counter(group.least_at_pick(member))))
+        least = self.mark(group.service.of(group.least_at_pick(member).account))
+        if least > group.virtual_time:
+            group.virtual_time = least
 
     def refund(self, group: Group, member: Member, amount: int) -> None:
         counter = group.counter(member)

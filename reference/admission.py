@@ -16,7 +16,7 @@ from ..spec.settings import Lane, Settings
 from ..spec.vocabulary import Receipt, Request
 from .alternatives import OF_ITS_CLIENT, Alternatives, Refusal
 from .forecast import Forecast, Work
-from .job import WAITING, Job
+from .job import RUNNING, Job
 
 
 @frozen
@@ -294,7 +294,7 @@ class Gate:
             self.lanes[lane.name].add(job.request, -1)
 
     def ends(self, job: Job, how: str, now_ns: int) -> None:
-        if job.state == WAITING:
+        if job.state != RUNNING:
             self.leaves_queue(job)
         self.clients[job.request.client].add(job.request, -1)
         if not self.clients[job.request.client].requests:
@@ -343,6 +343,7 @@ def claims_of_door(s: Settings) -> set[str]:
         "alternatives": door.has_alternatives,
         "inter_token": door.inter_token_ns,
         "retry_after": door.has_time_model and is_predictable(s),
+        "early": door.has_time_model and (door.queue_age_ns or door.first_token_ns) and is_predictable(s),
         "promise": (door.queue_age_ns or door.first_token_ns) and keeps_promises(s),
     }
     return {claim for claim, holds in promises.items() if holds}

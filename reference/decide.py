@@ -11,7 +11,7 @@ from .caps import is_within, prefilling
 from .classes import CLASSES, has_classes
 from .job import RUNNING, Job
 from .peak import Course, peak_blocks
-from .phases import in_turn, phase_of, turns
+from .phases import in_turn, phase_at_entry, phase_of, turns
 from .reasons import held_back, reason_of
 from .selection import OneQueue
 from .selection.one_queue import by_priority
@@ -88,14 +88,15 @@ class Deciding:
         return decision
 
     def is_round(self) -> bool:
-        """Whether the step admits anybody: prefill may be in it, and nobody runs, or batches are not request by request
-        and the last round was a period ago."""
+        """Whether the step admits anybody: prefill may be in it, or somebody is swapped; and nobody runs, or batches
+        are not request by request, and the last round was a period ago or began in this step."""
         state, settings = self.state, self.state.settings
-        if "prefill" not in state.phases:
+        if "prefill" not in state.phases and not state.host.is_used:
             return False
         if not state.running:
             return True
-        return settings.batching == "iteration" and state.since_round >= settings.admission_period_steps
+        is_due = not state.since_round or state.since_round >= settings.admission_period_steps
+        return settings.batching == "iteration" and is_due
 
     # --- running requests --------------------------------------------------------------------------------
 
@@ -162,12 +163,18 @@ class Deciding:
             if not self.is_before(job, room.victims):  # they are next, but not in the step that they had to leave
                 blocked.append(job)
                 break
+            if phase_at_entry(job) not in state.phases:
+                blocked.append(job)
+                if state.settings.at_blocked_head == "break":
+                    break
+                continue
             admission = None
             if room.is_left:
                 admission = self.fit(job, room, anything_runs=bool(room.staying or admissions))
             if admission is None and not blocked:
                 admission, room = self.replace(job, admissions, room)
             if admission is not None:
+                admission.by = self.rule_of_order(job, has_passed=bool(blocked))
                 state.queue.picked(job)
                 state.queue.ran(job, admission.start)
                 state.adapters.enter(job)
@@ -181,6 +188,14 @@ class Deciding:
             state.queue.put_back(job)
         self.note_next(room, is_known=bool(blocked))
         return admissions
+
+    def rule_of_order(self, job: Job, *, has_passed: bool) -> str:
+        """By which rule it is next, if not because it came first."""
+        if self.state.queue.is_aged(job):
+            return "aging"
+        if has_passed:
+            return "skip"
+        return "adapter" if self.state.settings.policy == "fcfs" else "policy"
 
     # --- why somebody waits ------------------------------------------------------------------------------
 
@@ -248,8 +263,8 @@ class Deciding:
 
     def revived(self, admission: Admission, room: Room) -> set[int]:
         """Cached blocks that nobody else holds."""
-        evictable, released = self.state.pool.evictable, room.released
-        return {block for block in admission.cached_blocks if block in evictable or block in released} - room.counted
+        is_cached, released = self.state.pool.is_cached, room.released
+        return {block for block in admission.cached_blocks if is_cached(block) or block in released} - room.counted
 
     def take(self, admission: Admission, room: Room) -> None:
         room.blocks -= self.blocks_of(admission, room)

@@ -8,7 +8,8 @@ from attrs import asdict
 
 from ..spec.vocabulary import Delta, Receipt, Request, blocks_alone
 from .alternatives import Refusal
-from .job import Job
+from .job import WAITING, Job
+from .log import HELD
 from .state import State
 
 
@@ -52,6 +53,11 @@ class AtTheDoor:
         assert self.state.gate is not None
         self.state.gate.leaves_the_door(request)
         self.state.deltas.append(event)
+        self.log_end(request.id)
+
+    def log_end(self, request_id: str) -> None:
+        if self.state.log is not None:
+            self.state.deltas.append(self.state.log.ends(request_id, self.state.now_ns))
 
     def answer(self, request: Request) -> Receipt:
         state, gate = self.state, self.state.gate
@@ -76,13 +82,23 @@ class AtTheDoor:
         state, gate = self.state, self.state.gate
         if gate is None or not gate.door.has_alternatives:
             return None
-        return gate.instead(request, refusal, iter(state.running.values()), state.now_ns)
+        receipt = gate.instead(request, refusal, iter(state.running.values()), state.now_ns)
+        if state.log is not None and request.id in state.held:
+            state.log.turns(request.id, HELD, state.now_ns)
+        return receipt
 
     def accept(self, request: Request) -> None:
         state = self.state
         state.arrivals += 1
         job = state.jobs[request.id] = Job.of(request, state.arrivals)
-        state.queue.push(job)
+        if request.dependencies and state.settings.park_timeout_ns:
+            state.parking.park(job, set(request.dependencies), state.now_ns)
+        else:
+            state.queue.push(job)
+        if state.log is not None:
+            state.log.turns(job.id, WAITING, state.now_ns)
+        if state.log is not None and job.state == WAITING:
+            state.log.joins(job.arrival)
         if state.gate is not None:
             state.gate.accepts(job, state.now_ns)
 

@@ -20,6 +20,10 @@ class Host:
     def of(cls, settings: Settings) -> "Host":
         return cls(settings, list(range(settings.host_blocks - 1, -1, -1)))
 
+    @property
+    def is_used(self) -> bool:
+        return len(self.free) < self.settings.host_blocks
+
     def take(self, blocks: int) -> list[int]:
         return [self.free.pop() for _ in range(blocks)]
 

@@ -19,6 +19,11 @@ def phase_of(job: Job) -> Phase:
     return "prefill" if job.issued < job.prefill_end else "decode"
 
 
+def phase_at_entry(job: Job) -> Phase:
+    """Of one that waits: who was swapped while it decoded decodes on."""
+    return "prefill" if job.enters_prefill else "decode"
+
+
 def turns(settings: Settings, running: Iterable[Job], last: Phases) -> tuple[Phases, ...]:
     """Phases that the step may be of, in the order in which they are tried: the first that has something to run.
 

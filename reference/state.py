@@ -10,6 +10,9 @@ from .admission import Gate, new_gate
 from .alternatives import Held
 from .host import Host
 from .job import ENDED, Job
+from .leases import Leases
+from .log import DecisionLog
+from .parked import Parking
 from .phases import BOTH, Phases
 from .pool import Pool
 from .prefixes import Prefixes
@@ -30,7 +33,7 @@ class Entry:
 @define(eq=False)
 class Admission:
     """Who enters, with which cached blocks, from which position, how many tokens in this step, how many positions it
-    reserves blocks for, and whose place it takes."""
+    reserves blocks for, and whose place it takes; `by` which rule it was next."""
 
     job: Job
     cached_blocks: list[int]
@@ -38,6 +41,7 @@ class Admission:
     tokens: int
     reserved_tokens: int
     victims: list[Job] = Factory(list)
+    by: str = "line"
 
 
 @define(eq=False)
@@ -59,6 +63,8 @@ class State:
     adapters: Adapters
     queue: Queue
     gate: Gate | None
+    parking: Parking
+    leases: Leases
     host: Host
     jobs: dict[str, Job] = Factory(dict)
     running: dict[str, Job] = Factory(dict)
@@ -73,6 +79,8 @@ class State:
     since_round: int = 0
     waits: dict[Job, str] = Factory(dict)
     logged: dict[Job, str] = Factory(dict)
+    log: DecisionLog | None = None
+    chosen: dict[Job, Delta] = Factory(dict)
 
     @classmethod
     def of(cls, settings: Settings, pool: Pool | None = None) -> "State":
@@ -80,7 +88,10 @@ class State:
         prefixes = Prefixes(settings, pool)
         adapters = Adapters(settings.adapter_slots)
         queue = new_queue(settings, prefixes, adapters)
-        return cls(settings, pool, prefixes, adapters, queue, new_gate(settings), Host.of(settings))
+        parking, leases = Parking(settings.park_timeout_ns), Leases(pool)
+        log = DecisionLog() if settings.log_decisions else None
+        gate, host = new_gate(settings), Host.of(settings)
+        return cls(settings, pool, prefixes, adapters, queue, gate, parking, leases, host, log=log)
 
     @property
     def held(self) -> Mapping[str, Held]:

@@ -8,11 +8,16 @@ if TYPE_CHECKING:
 
 def admits_nobody(m: "Monitor", view: "StepView") -> bool:
     """Request by request, while anybody runs who was admitted before; and where prefill and decode share no step, and
-    prefill does not come first, in a step that decodes.  Whoever claims to admit at each iteration has no such reason.
+    prefill does not come first, in a step that decodes.  There, too, whoever is swapped waits while others prefill, and
+    prompts wait for a step after it is back.  Whoever claims to admit at each iteration has no such reason.
     """
     if m.claims("iteration_level"):
         return False
     settings = m.settings
     if settings.batching == "request" and m.world.running.difference(track.id for track in view.admitted):
         return True
-    return settings.batch_mix == "exclusive" and settings.phase_first != "prefill" and bool(m.world.decode)
+    if settings.batch_mix != "exclusive":
+        return False
+    if m.world.decode:
+        return settings.phase_first != "prefill" or view.brought_back
+    return bool(m.swapped and m.world.prefill)

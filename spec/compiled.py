@@ -83,7 +83,10 @@ def _nobody() -> None:
 
 
 def _default(sort: Sort) -> Any:
-    return attrs.Factory(_ZEROS[sort.name]) if sort.name in _ZEROS else None
+    """What a record starts with; a call for each number would take longer than all else of it."""
+    if sort.name == "Set":
+        return attrs.Factory(set)
+    return _ZEROS[sort.name]() if sort.name in _ZEROS else None
 
 
 @attrs.frozen
@@ -202,6 +205,8 @@ class _Expressions:
             return f"e_{args[0]}"
         if op == "select":
             return self._select(*args)
+        if op == "eq" and args[1].op == "empty":
+            return f"(not {self.text(args[0])})"
         if op in _BINARY:
             return f"({self.text(args[0])} {_BINARY[op]} {self.text(args[1])})"
         if op == "not":

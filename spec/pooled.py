@@ -85,7 +85,8 @@ class PooledMonitor(Routing):
         self.message = 0
         self.now_ns = 0
         self.live = 0
-        self.held: dict[str, Request] = {}  # at the door: nobody is
+        self.held: dict[str, Request] = {}  # at the door: nobody is, and nobody is parked
+        self.parks, self.parking = False, self.whole.parking
         self.idle_steps = 0
         self._found: list[Violation] = []
         self._reads: dict[str, Any] = {}

@@ -22,9 +22,12 @@ from .vocabulary import (
     CONSTANTS,
     CONVERSIONS,
     DELTAS,
+    DISPLACEMENTS,
     FINISH_REASONS,
+    LEASE_ENDS,
     LEVELS,
     NEEDED_CONSTANTS,
+    ORDERINGS,
     POOLS,
     PREEMPTIONS,
     REFUSAL_REASONS,
@@ -370,8 +373,19 @@ _DELTA_FIELDS: Mapping[str, Check] = {
     "limit": _one_of(*WAIT_LIMITS),
     "transfer": _positive,
     "outcome": _one_of(*TRANSFERS),
+    "dependencies": _texts,
+    "until_ns": _natural,
+    "ended_by": _one_of(*LEASE_ENDS),
     "decided_after_ns": _natural,
     "into": _one_of(*CONVERSIONS),
+    "by": _one_of(*ORDERINGS),
+    "before": _positive,
+    "after": _positive,
+    "cause": _one_of(*DISPLACEMENTS),
+    "held_ns": _any_integer,
+    "waited_ns": _any_integer,
+    "ran_ns": _any_integer,
+    "whole_ns": _any_integer,
 }
 _FINISH_REASON = _one_of(*FINISH_REASONS)
 
@@ -594,12 +608,20 @@ def read_observation(answer: Any, method: str = "observe") -> Observation | None
 
 # --- what a subject is told ---------------------------------------------------------------------------------
 
-_OUTCOME: Mapping[str, Check] = {"step": _natural, "request": _texts, "token": _naturals, "stop": _flags}
+_OUTCOME: Mapping[str, Check] = {
+    "step": _natural,
+    "request": _texts,
+    "token": _naturals,
+    "stop": _flags,
+    "pause": _texts,
+}
 
 
 def read_outcome(given: Any, method: str = "complete") -> Outcome:
     outcome = _record(method, Outcome, _OUTCOME, given)
     columns = {"request": outcome.request, "token": outcome.token, "stop": outcome.stop}
+    if outcome.pause:
+        columns["pause"] = outcome.pause
     _equally_long(method, "request", columns)
     return outcome
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 from attrs import evolve, field, fields_dict, frozen
 
 from .admission import OPEN, Door, faults_of_door
-from .bounds import is_int, not_among, too_small
+from .bounds import faults_of_parking, is_int, not_among, too_small
 from .pools import COLOCATED, Pools, faults_of_pools
 from .recovery import ALLOWED_OF_RECOVERY, LEAST_OF_RECOVERY, Recover, faults_of_recovery
 
@@ -148,14 +148,18 @@ class Settings:
 
     `batch_mix`: a step mixes prefill and decode, or is of one phase.  `phase_first`: to whom the budget goes first, and
     whose step it is if it is of one phase; `admission`: to whoever was admitted first; `alternate`: as that, but steps
-    of one phase take turns.  `batching` by `request`: nobody enters while anybody runs.  In between admissions are
-    tried every `admission_period_steps` steps.  `disjoint_steps`:
-    who is in a step that is in flight is in no other one.
+    of one phase take turns.  `batching` by `request`: nobody enters while anybody runs.  In between, admissions are
+    tried every `admission_period_steps` steps.  `disjoint_steps`: who is in a step that is in flight is in no other.
 
     A cap of 0 is none.  Resident tokens are counted by declared length; whoever is alone may exceed them.
-    `log_waits`: why a request waits is told when it changes.  `cancel_on_disconnect`: a request whose client is gone is
+    `log_waits`: why a request waits is told when it changes.  `log_decisions`: by which rule a request is admitted, why
+    it loses its place, and what its time was spent on.  `cancel_on_disconnect`: a request whose client is gone is
     cancelled.  `host_blocks`, `recover` and the times after them: what becomes of the KV of a victim (`recovery.py`).
     `pools`: prefill and decode in two (`pools.py`).
+
+    `park_timeout_ns`: a request that depends on something (a tool, a transfer, a grammar) is parked until it is there,
+    at most so long; 0: nobody looks at dependencies.  `hold_ns`: so long the prefix cache keeps for a request that is
+    parked in the middle what it computed; 0: it is dropped, and computed again.
     """
 
     blocks: int = 64
@@ -201,7 +205,10 @@ class Settings:
     admission_period_steps: int = 1
     disjoint_steps: bool = False
     log_waits: bool = False
+    log_decisions: bool = False
     cancel_on_disconnect: bool = False
+    park_timeout_ns: int = 0
+    hold_ns: int = 0
     host_blocks: int = 0
     recover: Recover = "recompute"
     swap_block_ns: int = 0
@@ -255,6 +262,8 @@ _LEAST = {
     "client_committed_cost": 0,
     "resident_tokens": 0,
     "prefilling_requests": 0,
+    "park_timeout_ns": 0,
+    "hold_ns": 0,
     "admission_period_steps": 1,
 } | LEAST_OF_RECOVERY
 _ALLOWED = {
@@ -272,6 +281,7 @@ _ALLOWED = {
     "batching": ("iteration", "request"),
     "disjoint_steps": (False, True),
     "log_waits": (False, True),
+    "log_decisions": (False, True),
     "cancel_on_disconnect": (False, True),
 } | ALLOWED_OF_RECOVERY
 _LEAST_OF_A_LANE = {
@@ -386,6 +396,8 @@ def _contradictions(s: Settings) -> Iterator[str]:
         )
     if _are_right(s, "client_seats", "seats") and s.client_seats > s.seats:
         yield f"client_seats is {s.client_seats}, but there are {s.seats} seats in all"
+    if _are_right(s, "park_timeout_ns", "hold_ns"):
+        yield from faults_of_parking(s)
 
 
 def _of_model_reserve(s: Settings) -> Iterator[str]:

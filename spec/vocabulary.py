@@ -69,12 +69,19 @@ DELTAS: Mapping[str, tuple[str, ...]] = {
     "transferred": ("request", "outcome"),
     "adopted": ("request", "blocks"),
     "released": ("request", "blocks"),
+    "parked": ("request", "dependencies"),
+    "unparked": ("request",),
+    "leased": ("request", "blocks", "until_ns"),
+    "lease_over": ("request", "ended_by"),
     "deferred": ("request", "decided_after_ns"),
     "converted": ("request", "into"),
     "entered": ("request",),
     "swapped_out": ("request", "blocks"),
     "swapped_in": ("request", "blocks"),
     "dropped": ("request", "blocks"),
+    "chosen": ("request", "by", "before", "after"),
+    "displaced": ("request", "cause"),
+    "spent": ("request", "held_ns", "waited_ns", "ran_ns", "whole_ns"),
 }
 """Delta name -> its fields, in the order in which they stand in the tuple after the name.
 
@@ -82,11 +89,16 @@ DELTAS: Mapping[str, tuple[str, ...]] = {
 the request that the memory is for, or None; `shared` a request joins the holders of blocks that the index names;
 `took` fresh blocks, appended to its table; `admitted` and `resumed` follow the blocks that they needed; `indexed` the
 index now names full blocks of the request by their token prefix; `delivered` columns: output tokens in the order in
-which clients get them; `waits` why a request waits, one of `WAIT_LIMITS`, when that changes; `deferred` the door holds
-a request instead of refusing it, and decides within that time; `converted` it gets one of `CONVERSIONS` instead of a
+which clients get them; `waits` why a request waits, one of `WAIT_LIMITS`, when that changes; `parked` a running request
+leaves its seat until its dependencies are there; `unparked` they are, and it waits; `leased` the index keeps these
+blocks for a request that is parked; `lease_over` not any more, for one of `LEASE_ENDS`; `deferred` the door holds a
+request instead of refusing it, and decides within that time; `converted` it gets one of `CONVERSIONS` instead of a
 refusal; `entered` the door takes in one that it held; `swapped_out` host blocks that save the first blocks of its
 table, in order; `swapped_in` host blocks that are copied to the first blocks of its table, in order, and are free
-again; `dropped` host blocks that are free again without that.
+again; `dropped` host blocks that are free again without that.  Of decisions: `chosen` by which of `ORDERINGS` an
+admitted request was next, its place by arrival among those who waited before the step, and its place among the
+admissions of the step, both from 1; `displaced` for which of `DISPLACEMENTS` a request was preempted; `spent` how long
+a request that has ended was held at the door, waited and ran, and how long all of it took.
 
 Of two pools: `held` the prefill of a request is complete, it leaves the prefill pool's running set, and its blocks stay
 there under an obligation; `pulled` the decode pool sets free blocks aside for its KV, and asks the link for a transfer
@@ -100,6 +112,12 @@ the link began."""
 
 TRANSFER_EVENTS = ("transfer_started", "transfer_done", "transfer_failed")
 """What the link tells, with the number of the `transfer`: it writes from now on, it has written all, it gave up."""
+
+LEASE_ENDS = ("resumed", "ended", "expired", "memory")
+"""Why a lease ends: its request runs again, or has ended; its time is over; no other block was left to take."""
+
+RESOLVED, DEPENDENCY_FAILED = "resolved", "failed"
+"""Types of the events by which the world says what became of a `dependency` of a `request`."""
 
 WAIT_LIMITS = (
     "victims",
@@ -118,6 +136,13 @@ WAIT_LIMITS = (
     "order",
 )
 """The closed set of reasons to wait, in the order in which they are asked; `spec/waiting.py` explains each."""
+
+ORDERINGS = ("line", "aging", "skip", "policy", "adapter")
+"""By what a request is next: it came first; it has waited long; whoever stood before it did not fit; the policy orders
+so; the adapter of whoever came earlier cannot be loaded."""
+
+DISPLACEMENTS = ("blocks", "class")
+"""Why a request loses its place: others need blocks; one of a better class takes it."""
 
 REFUSAL_REASONS = (
     "kv_blocks",
@@ -270,6 +295,9 @@ CLAIMS: Mapping[str, str] = {
     "cheaper_recovery": "a preempted request is swapped or recomputed, whichever is cheaper by the declared times",
     "urgency_pays": "whoever takes the place of others costs them less than the delay that it avoids",
     "wait_log": "why a request waits is logged when it changes (a delta waits)",
+    "parking": "who depends on something has no seat until it is there, and ends if it fails or does not come in time",
+    "decision_log": "admissions, preemptions and ends are logged with their cause (deltas chosen, displaced, spent)",
+    "early": "whoever is refused for a predicted wait would be at any larger load",
     "alternatives": "who would be refused is held or converted as the door declares, once, with a record",
     "clairvoyant": "decisions may read when a request will end, though nobody is told: for oracles to compare with",
     "one_generation": "an idempotency key names one generation while it lives, and retain_ns after it finished",
@@ -300,7 +328,8 @@ class Request:
     """One generation.  `priority`: smaller is served first.  `prompt_ids`: token ids, at least one.  `lane`: the lane
     that it asks for, if there is one of that name.  `predicted_output_tokens`: what somebody expects, right or wrong.
     `adapter`: weights that have to be loaded while it runs.  `survives_disconnect`: its result is wanted though its
-    client is gone.  `was_converted`: it comes from another door, which converted it."""
+    client is gone.  `dependencies`: names of what must be there before it runs at all (a transfer of KV, a grammar);
+    they count where requests are parked.  `was_converted`: it comes from another door, which converted it."""
 
     id: str
     prompt_ids: tuple[int, ...] = field(converter=_integers)
@@ -367,12 +396,21 @@ class Plan:
 
 @frozen(kw_only=True)
 class Outcome:
-    """What the engine computed in one step: one row per entry that sampled.  `stop`: the model ended there."""
+    """What the engine computed in one step: one row per entry that sampled.  `stop`: the model ended there.  `pause`:
+    what the request depends on from this token on (a tool that it called), or "" where it goes on; all columns are
+    equally long, but where nobody pauses this one may be empty."""
 
     step: int
     request: Sequence[str] = ()
     token: Sequence[int] = ()
     stop: Sequence[bool] = ()
+    pause: Sequence[str] = ()
+
+    @property
+    def pauses(self) -> dict[str, str]:
+        """Who pauses -> what it depends on."""
+        rows = zip(self.request, self.pause, strict=True) if self.pause else ()
+        return {request: dependency for request, dependency in rows if dependency}
 
 
 @frozen(kw_only=True)

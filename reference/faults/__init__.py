@@ -15,7 +15,9 @@ from . import (
     liveness,
     memory,
     others,
+    parking,
     preemption,
+    progress,
     steps,
     swapping,
     transfers,
@@ -23,6 +25,7 @@ from . import (
 from .base import FAULTS, OTHERS
 from .fairness import CallsArrivalFair, SharesOtherwise
 from .memory import LeaksAtCancel
+from .parking import KINDS
 from .preemption import PreemptsTheOldest
 from .transfers import FOREIGN
 
@@ -36,7 +39,9 @@ FAMILIES = (
     liveness,
     memory,
     others,
+    parking,
     preemption,
+    progress,
     steps,
     swapping,
     transfers,
@@ -53,6 +58,7 @@ def factory(rule: str) -> SubjectFactory:
 __all__ = [
     "FAULTS",
     "FOREIGN",
+    "KINDS",
     "OTHERS",
     "CallsArrivalFair",
     "LeaksAtCancel",

@@ -111,6 +111,28 @@ class LooksAtCurrentLoad(WithGate):
 
 
 @define(eq=False)
+class _UntilItIsIdle(Gate):
+    is_shut: bool = False
+
+    def refusal(self, request: Request, running: Iterator[Job], now_ns: int) -> Refusal | None:
+        refusal = super().refusal(request, running, now_ns)
+        if refusal is not None and refusal.reason in ("queue_age", "first_token"):
+            self.is_shut = True
+        self.is_shut = self.is_shut and bool(self.queue)
+        if refusal is None and self.is_shut:
+            most_ns = self.door.queue_age_ns or self.door.first_token_ns
+            return Refusal("queue_age" if self.door.queue_age_ns else "first_token", most_ns, most_ns + 1)
+        return refusal
+
+
+@fault("ADMIT-10")
+class StaysShutUntilTheQueueIsEmpty(WithGate):
+    """Once it has refused somebody for the wait, the door is shut until nobody waits; then it is open to all again."""
+
+    gate = _UntilItIsIdle
+
+
+@define(eq=False)
 class _Fixed(Window):
     def look(self, now_ns: int) -> None:
         if self.accepted and self.accepted[-1][0] // self.length_ns < now_ns // self.length_ns:

@@ -11,7 +11,8 @@ from ...spec.vocabulary import (
     Request,
     Settings,
 )
-from ..job import WAITING, Job
+from ..job import RUNNING, WAITING, Job
+from ..log import DecisionLog
 from ..scheduler import Scheduler
 from ..state import Decision
 from .base import fault
@@ -55,6 +56,53 @@ class CountsTheCancelled(Scheduler):
         super().end(job, event)
         if waited:
             self.state.queue.size += 1
+
+
+class _StampsOnce(DecisionLog):
+    """The stamp of the queue is overwritten each time, the one of the start is set once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queued_ns: dict[str, int] = {}
+        self.started_ns: dict[str, int] = {}
+
+    def turns(self, request: str, doing: str, now_ns: int) -> None:
+        super().turns(request, doing, now_ns)
+        if doing == WAITING:
+            self.queued_ns[request] = now_ns
+        elif doing == RUNNING:
+            self.started_ns.setdefault(request, now_ns)
+
+    def ends(self, request: str, now_ns: int) -> Delta:
+        kind, name, held_ns, *_, whole_ns = super().ends(request, now_ns)
+        waited_ns = self.started_ns.pop(request, now_ns) - self.queued_ns.pop(request, now_ns)
+        return (kind, name, held_ns, waited_ns, whole_ns - held_ns - waited_ns, whole_ns)
+
+
+@fault("OBS-4")
+class CountsFromTheLastQueueing(Scheduler):
+    """How long a request waited is from its last entry into the queue to its first start."""
+
+    def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
+        super().__init__(settings, seed, record=record)
+        if self.state.log is not None:
+            self.state.log = _StampsOnce()
+
+
+@fault("OBS-5")
+class CallsEverythingTheLine(Scheduler):
+    """Whoever is admitted was next, says the log."""
+
+    def rule_of_order(self, job: Job, *, has_passed: bool) -> str:
+        return "line"
+
+
+@fault("OBS-6")
+class BlamesMemory(Scheduler):
+    """Whoever is preempted is so for blocks, says the log."""
+
+    def log_displaced(self, job: Job, cause: str) -> None:
+        super().log_displaced(job, "blocks")
 
 
 @fault("OBS-1")

@@ -262,9 +262,10 @@ class DecodesOnce(PrefillPool):
         left = request.max_output_tokens - len(tokens) + request.prompt_tokens
         self.come(Job.of(evolve(request, prompt_ids=tuple(tokens), max_output_tokens=min(2, left)), 0))
 
-    def go_on(self, job: Job, *, has_stopped: bool) -> None:
+    def go_on(self, job: Job, *, has_stopped: bool) -> bool:
         if has_stopped or self.owner.is_at_its_end(job) or job.outputs > 1:
-            super().go_on(job, has_stopped=has_stopped)
+            return super().go_on(job, has_stopped=has_stopped)
+        return False
 
 
 @fault("XFER-6")

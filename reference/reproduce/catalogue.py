@@ -4,6 +4,10 @@ from collections.abc import Mapping
 
 from .distserve import DISTSERVE
 from .framework import Reproduction
+from .orca import ORCA_THROUGHPUT
+from .sarathi import SARATHI_CAPACITY
 from .vllm import VLLM
 
-REPRODUCTIONS: Mapping[str, Reproduction] = {found.name: found for found in (DISTSERVE, VLLM)}
+_ALL = (ORCA_THROUGHPUT, VLLM, SARATHI_CAPACITY, DISTSERVE)
+
+REPRODUCTIONS: Mapping[str, Reproduction] = {found.name: found for found in _ALL}

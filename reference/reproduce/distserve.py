@@ -283,8 +283,8 @@ def measure(run: Run) -> Mapping[str, float]:
     best = max(found, key=found.__getitem__)
     run.note("per GPU: " + ", ".join(f"prefill TP{p} decode TP{d} {rate:.2f}" for (p, d), rate in found.items()))
     run.note(
-        "the artefact's own lengths are not at hand, and the time to the first token, which decides, is that of the longest"
-        " tenth of prompts: a law with the published means is not that data"
+        "the artefact's own lengths are not at hand, and the time to the first token, which decides, is that of the"
+        " longest tenth of prompts: a law with the published means is not that data"
     )
     run.note("the artefact's search has steps of 0.25: it reports the last rate of its grid that passed")
     said = dict(formulas(SAMPLE_ARRIVALS if run.sample else ARRIVALS, run.seed))

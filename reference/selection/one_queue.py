@@ -53,6 +53,10 @@ class OneQueue:
         """Whether the caps of its client and lane let it run."""
         return True
 
+    def is_aged(self, job: Job) -> bool:
+        """Whether it is next because it has waited long."""
+        return False
+
     def picked(self, job: Job) -> None:
         """It is admitted."""
 
@@ -269,6 +273,9 @@ class Guarded(OneQueue):
     def left(self, job: Job) -> None:
         self._queue_of(self.spells.pop(job)).left(job)
         self.size -= 1
+
+    def is_aged(self, job: Job) -> bool:
+        return self._has_seen_enough(self.spells[job])
 
     def picked(self, job: Job) -> None:
         if self._has_seen_enough(self.spells.pop(job)):

@@ -304,6 +304,10 @@ class SharedQueue:
         """Whether the caps of its client and lane let it run."""
         return self.caps.client_may(job) and self.caps.lane_may(job)
 
+    def is_aged(self, job: Job) -> bool:
+        """Whether its client or lane is preferred because it has waited long."""
+        return self.members.member_of(job).aged > 0
+
     def picked(self, job: Job) -> None:
         """It is admitted."""
         self.caps.seat(job)

@@ -12,7 +12,7 @@ from .fastertransformer import FASTERTRANSFORMER
 from .orca import ORCA, ORCA_MAX, ORCA_ORACLE, ORCA_POW2
 from .published import System, held_to
 from .sarathi import SARATHI
-from .vllm_2023 import VLLM_2023
+from .vllm_2023 import VLLM_2023, VLLM_2023_SWAP
 
 __all__ = [
     "COMPARED",
@@ -29,7 +29,11 @@ __all__ = [
 ]
 
 SYSTEMS: Mapping[str, System] = {
-    system.name: system for system in (FASTERTRANSFORMER, ORCA, ORCA_MAX, ORCA_POW2, ORCA_ORACLE, VLLM_2023, SARATHI)
+    system.name: system
+    for system in (
+        *(FASTERTRANSFORMER, ORCA, ORCA_MAX, ORCA_POW2, ORCA_ORACLE),
+        *(VLLM_2023, VLLM_2023_SWAP, SARATHI),
+    )
 }
 
 COMPARED = ((FASTERTRANSFORMER, ORCA), (ORCA_MAX, VLLM_2023), (ORCA, VLLM_2023), (VLLM_2023, SARATHI))

@@ -91,11 +91,11 @@ class PrefillPool(Half):
         """The prompt and all outputs so far are to be computed, and one token after them."""
         self.come(Job.of(evolve(request, prompt_ids=tuple(tokens), max_output_tokens=1), 0))
 
-    def go_on(self, job: Job, *, has_stopped: bool) -> None:
+    def go_on(self, job: Job, *, has_stopped: bool) -> bool:
         if has_stopped or self.owner.is_at_its_end(job):
-            super().go_on(job, has_stopped=has_stopped)
-        else:
-            self.hand_over(job)
+            return super().go_on(job, has_stopped=has_stopped)
+        self.hand_over(job)
+        return True
 
     def hand_over(self, job: Job) -> None:
         """It runs here no more; its blocks stay, under an obligation."""

@@ -26,20 +26,21 @@ HOW = ("reserve", "batch_mix", "phase_first", "batching")
 
 @frozen(kw_only=True)
 class System:
-    """`fixed`: setting -> the value that makes it this system; other settings it has at their default.  `promises`:
-    claims that its paper makes for it."""
+    """`fixed`: setting -> the value that makes it this system; other settings it has at their default, save `numbers`
+    that not every system has.  `promises`: claims that its paper makes for it."""
 
     name: str
     source: str
     fixed: Mapping[str, Any]
     promises: frozenset[str]
+    numbers: tuple[str, ...] = ()
 
     def refuse(self, settings: Settings) -> None:
         """Raises Unsupported with the first setting that is another system's."""
         for name, value in self.fixed.items():
             if getattr(settings, name) != value:
                 raise Unsupported(name, getattr(settings, name))
-        other = unsupported(settings, (*SIZES, *self.fixed))
+        other = unsupported(settings, (*SIZES, *self.numbers, *self.fixed))
         if other is not None:
             raise Unsupported(other, getattr(settings, other))
 

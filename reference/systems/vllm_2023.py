@@ -3,7 +3,9 @@ for Large Language Model Serving with PagedAttention", SOSP 2023, section 4; sch
 
 A step is of prompts, if any fits, whole, and leaves the watermark (1 % of the pool); meanwhile all decodes stand still.
 Else it is of decodes, each with a new block when its last is full; if there is none the newest request loses all its
-blocks and computes them again (`recompute`).  First come, first served; a victim stands first in the queue.
+blocks and computes them again (`recompute`).  As `vllm-2023-swap` its blocks go to host memory instead (section 4.5),
+all together; while anybody is swapped no prompt runs, and who comes back decodes in that step.  As many host blocks as
+the pool has blocks are always enough.  First come, first served; a victim stands first in the queue.
 
 Where this differs from the release: it preempted when no block at all was free, even if nobody needed one; here, and in
 the paper, memory must be missing (PRE-1).
@@ -20,4 +22,12 @@ VLLM_2023 = System(
     source="PagedAttention, SOSP 2023, section 4",
     fixed={"batch_mix": "exclusive", "phase_first": "prefill", "chunked_prefill": False},
     promises=frozenset({"fcfs", "break", "resume_order", "newest_first", "watermark"}),
+)
+
+VLLM_2023_SWAP = System(
+    name="vllm-2023-swap",
+    source="PagedAttention, SOSP 2023, section 4.5",
+    fixed={**VLLM_2023.fixed, "recover": "swap"},
+    promises=VLLM_2023.promises | {"swap"},
+    numbers=("host_blocks", "swap_block_ns"),
 )

@@ -1,8 +1,8 @@
 """All rules, by family: importing this package fills the registry."""
 
-from . import admit, alternatives, batches, composition, departures, door, fairness, iterations, lanes  # isort: skip
-from . import life, liveness, log, memory, preemption, recovery, shares, snapshots, steps, swapping  # isort: skip
-from . import transfers, turns  # isort: skip
+from . import admit, alternatives, batches, composition, departures, door, early, fairness, iterations  # isort: skip
+from . import lanes, life, liveness, log, memory, parking, preemption, recovery, shares, snapshots, steps  # isort: skip
+from . import swapping, transfers, turns, waking  # isort: skip
 from . import implications  # isort: skip  (speaks of all of them)
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "composition",
     "departures",
     "door",
+    "early",
     "fairness",
     "implications",
     "iterations",
@@ -20,6 +21,7 @@ __all__ = [
     "liveness",
     "log",
     "memory",
+    "parking",
     "preemption",
     "recovery",
     "shares",
@@ -28,4 +30,5 @@ __all__ = [
     "swapping",
     "transfers",
     "turns",
+    "waking",
 ]

@@ -15,10 +15,10 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from schedspec.optimized.columns import Together
 from schedspec.optimized.monitor import BulkMonitor
 from schedspec.optimized.reading import ColumnLoads
 from schedspec.optimized.scans import OPERATORS
+from schedspec.optimized.steady import Rounds
 from schedspec.spec.monitor import Monitor
 from schedspec.spec.terms import walk
 from schedspec.spec.trace import TraceWriter, read_trace
@@ -44,7 +44,7 @@ class Size:
 
 TINY = Size(requests=(96,), prompt=(16, 40), warm_rounds=20, rounds=2, repeats=2)
 
-Rounds = Callable[[], list[Message]]
+SomeRounds = Callable[[], list[Message]]
 
 
 class Beside:
@@ -94,22 +94,23 @@ class Readings:
         self.spent_s = 0.0
 
     def listen(self, monitor: BulkMonitor) -> None:
-        for event, function in monitor._functions.items():
-            if isinstance(function, Together):
-                monitor._functions[event] = self._timed(function)  # type: ignore[assignment]
-
-    def _timed(self, function: Together) -> Callable[..., bool]:
-        def timed(*arguments: Any) -> bool:
-            begun = time.thread_time()
-            done = function(*arguments)
-            self.spent_s += time.thread_time() - begun
-            return done
-
-        return timed
+        if not isinstance(monitor._rounds, TimedRounds):
+            monitor._rounds = TimedRounds(self, monitor._rounds)  # type: ignore[assignment]
 
     def take(self) -> float:
         spent, self.spent_s = self.spent_s, 0.0
         return spent
+
+
+class TimedRounds:
+    def __init__(self, readings: Readings, rounds: Rounds) -> None:
+        self.readings, self.rounds = readings, rounds
+
+    def fire(self, *arguments: Any) -> bool:
+        begun = time.thread_time()
+        done = self.rounds.fire(*arguments)
+        self.readings.spent_s += time.thread_time() - begun
+        return done
 
 
 def _fed(monitor: Monitor, messages: object) -> None:
@@ -195,7 +196,7 @@ def mixed(size: Size, running: int, *, content: bool = False) -> Iterator[Result
     yield from results(name, size, beside, lambda: recorder.busy_round(arrivals, waiting), asked=False)
 
 
-def results(name: str, size: Size, beside: Beside, one_round: Rounds, *, asked: bool) -> Iterator[Result]:
+def results(name: str, size: Size, beside: Beside, one_round: SomeRounds, *, asked: bool) -> Iterator[Result]:
     speeds: dict[str, list[float]] = {}
     for _ in range(size.repeats):
         messages = [message for _ in range(size.rounds) for message in one_round()]

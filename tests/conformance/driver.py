@@ -15,10 +15,21 @@ from schedspec.spec.pooled import new_monitor
 from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.rules.departures import DISCONNECTED
 from schedspec.spec.verdicts import Violation
-from schedspec.spec.vocabulary import Header, Message, Outcome, Plan, Request, Settings, Subject, SubjectFactory
+from schedspec.spec.vocabulary import (
+    DEPENDENCY_FAILED,
+    RESOLVED,
+    Header,
+    Message,
+    Outcome,
+    Plan,
+    Request,
+    Settings,
+    Subject,
+    SubjectFactory,
+)
 
 from .engine import Engine
-from .script import COMPLETE, STEP, TRANSFER, Op, Script
+from .script import COMPLETE, STEP, TRANSFER, Op, Script, answer
 from .subjects.guard import guarded
 from .transfers import TOLD, Link
 
@@ -130,6 +141,7 @@ class Driver:
                 if waits > MOST_WAITS + len(self.monitor.held):
                     break  # ADMIT-11 says that they are held when the run ends
                 self.do(Op("tick", ns=self._longest_hold_ns()))
+            self._answer_all()
             self.do(STEP)
             self.do(COMPLETE)
             self.transfer()
@@ -143,6 +155,12 @@ class Driver:
         """The link does what it was asked for first, at once; of one pool nothing is asked."""
         for op in TRANSFER if self.link.standing else ():
             self.do(op)
+
+    def _answer_all(self) -> None:
+        """Whatever somebody is parked for is there."""
+        for parked in list(self.monitor.parking.parked.values()):
+            for dependency in sorted(parked.dependencies):
+                self.do(answer(parked.track.id, dependency))
 
     @contextmanager
     def _noting_faults(self) -> Iterator[None]:
@@ -194,7 +212,7 @@ class Driver:
             self.now_ns += op.ns
         elif op.kind == "submit":
             assert op.request is not None
-            yield self._submit(op.request, op.stop_after)
+            yield self._submit(op.request, op.stop_after, op.pauses)
         elif op.kind == "retry":
             assert self.refused is not None
             self.now_ns = max(now, self.retry_ns)
@@ -207,6 +225,10 @@ class Driver:
         elif op.kind in TOLD:
             told = self.link.told(op)
             yield Message("notify", now, told, subject.notify(told, now))
+        elif op.kind == "answer":
+            kind = RESOLVED if op.is_there else DEPENDENCY_FAILED
+            event = {"type": kind, "request": op.id, "dependency": op.dependency}
+            yield Message("notify", now, event, subject.notify(event, now))
         elif op.kind == "step":
             plan = self.last_plan = subject.step(now)
             yield Message("step", now, None, plan)
@@ -218,8 +240,8 @@ class Driver:
             outcome = self._next_outcome(op.back) if op.kind == "complete" else self._outcomes[-op.back]
             yield Message("complete", now, outcome, subject.complete(outcome, now))
 
-    def _submit(self, request: Request, stop_after: int | None) -> Message:
-        self.engine.expect(request.id, request.prompt_tokens, stop_after)
+    def _submit(self, request: Request, stop_after: int | None, pauses: tuple[int, ...] = ()) -> Message:
+        self.engine.expect(request.id, request.prompt_tokens, stop_after, pauses)
         receipt = self.subject.submit(request, self.now_ns)
         if receipt.verdict == "refused" and receipt.retry_after_ns is not None:
             self.refused, self.retry_ns = request, self.now_ns + receipt.retry_after_ns

@@ -170,7 +170,9 @@ def with_door(dice: Random, settings: Settings, *, always: bool = False) -> Sett
 
 
 def with_alternatives(dice: Random, settings: Settings) -> Settings:
-    """Every second door with limits has something else than a refusal."""
+    """Now and then decisions are logged; every second door with limits has something else than a refusal."""
+    if dice.random() < 0.1:
+        settings = evolve(settings, log_decisions=True)
     door = settings.door
     if not any(getattr(door, name) for name in PASSING) or dice.random() < 0.5:
         return settings

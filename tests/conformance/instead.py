@@ -301,7 +301,8 @@ INSTEAD: Mapping[tuple[str, str], str] = {
     (
         "LIVE-8",
         "Budget, seats and memory stay idle while an admissible request waits only for a declared reason: the head of "
-        "the queue that does not fit (but not if `skip` is claimed), the watermark, a cap, the admission period.",
+        "the queue that does not fit (but not if `skip` is claimed), the watermark, a cap, the admission period, a "
+        "batch that runs to its end, a step that decodes where decode comes first and no step mixes phases.",
     ): "{request} is admitted: free are {available_blocks} blocks, {budget_left} tokens of budget, {seats_left} seats",
     (
         "LIVE-10",
@@ -492,6 +493,10 @@ INSTEAD: Mapping[tuple[str, str], str] = {
         "who is accepted has its first token in time",
     ): "{request} had its first token within {most} ns, or was refused when it came: it took {waited}",
     (
+        "ADMIT-10",
+        "who asks for no less, at a load that is no smaller, is refused as the one before was",
+    ): "{request} is refused, or the one before was accepted: {waiting} wait, and {tokens_left} tokens are left to run",
+    (
         "ADMIT-11",
         "a deferral or conversion is in the receipt and in its deltas, once, and the same in both",
     ): "{request} is answered with {receipt} and one delta that says the same of it",
@@ -526,6 +531,30 @@ INSTEAD: Mapping[tuple[str, str], str] = {
         "ADMIT-12",
         "nobody is refused for a rate that it keeps",
     ): "{request} is accepted: with it there are {there} in the window, and the limit is {most}",
+    ("OBS-4", "no duration is negative"): "the parts of {request} are positive, or zero, not {shown}",
+    ("OBS-4", "the parts of the time of a request sum to the whole"): "the parts of {request}, {shown}, sum to {whole}",
+    (
+        "OBS-4",
+        "durations are the times between the deltas of a request, once",
+    ): "{request} was held, waited and ran for {true} ns, not {shown}",
+    ("OBS-4", "durations of a request are logged when it ends"): "a delta spent says {true} of {request}",
+    (
+        "OBS-5",
+        "a choice is logged once, with the place by arrival before the step and the place in the step",
+    ): "{request} was at the places {true}, not {before} and {after}",
+    (
+        "OBS-5",
+        "the rule that is logged may be what put the request first",
+    ): "another rule than {by} is logged: {request} came at place {before} and was taken at place {after}",
+    ("OBS-5", "the rule of each admission is logged"): "a delta chosen says why {request} was next, at places {true}",
+    (
+        "OBS-6",
+        "each preemption is logged with one cause, and nothing else is",
+    ): "causes are logged of {preempted}, not of {logged}",
+    (
+        "OBS-6",
+        "a preemption is for a better class where that one is admitted in the step, and else for blocks",
+    ): "{request} lost its place for {true}",
     ("OBS-1", "a reason is logged when it changes"): "nothing is logged of {request}: it waits for {limit} as before",
     ("OBS-1", "only who waits has a reason to"): "nothing is logged of {request}, which does not wait",
     ("OBS-1", "not everybody waits for the order"): "whoever stands first of those {waiting} waits for a limit",

@@ -7,6 +7,7 @@ from typing import Any
 
 from attrs import Factory, asdict, define, fields, fields_dict, frozen
 
+from schedspec.spec.parking import answer_in
 from schedspec.spec.queueing import PRIORITY_WEIGHT
 from schedspec.spec.rules.departures import DISCONNECTED
 from schedspec.spec.verdicts import Violation
@@ -104,6 +105,10 @@ class Teller:
             return f"{TRANSFER_EVENTS[message.given['type']]} {message.given['transfer']}", self.deltas(message.answer)
         if message.given.get("type") == DISCONNECTED:
             return f"the client of {message.given.get('request')} is gone", self.deltas(message.answer)
+        if (heard := answer_in(message.given)) is not None:
+            request, dependency, is_there = heard
+            news = "is there" if is_there else "failed"
+            return f"{dependency} of {request} {news}", self.deltas(message.answer)
         return f"notify {message.given}", self.deltas(message.answer)
 
     def request(self, request: Request) -> str:
@@ -150,6 +155,7 @@ class Teller:
             request: f"{request}{' stops' if stop else ''}"
             for request, stop in zip(outcome.request, outcome.stop, strict=True)
         }
+        rows |= {request: f"{request} calls {dependency}" for request, dependency in outcome.pauses.items()}
         word = "token" if len(rows) == 1 else "tokens"
         return f" ({word} for {', '.join(self.some(rows))})" if rows else ""
 
@@ -183,10 +189,24 @@ class Teller:
             return f"preempted {delta[1]}{by}" + ("" if delta[3] in (None, delta[1]) else f" for {delta[3]}")
         if kind == "waits":
             return f"{delta[1]} waits for {delta[2]}"
+        if kind == "parked":
+            return f"{delta[1]} is parked for {', '.join(delta[2])}"
+        if kind == "unparked":
+            return f"{delta[1]} waits again"
+        if kind == "leased":
+            return f"{blocks_in_words(delta[2])} leased to {delta[1]} until {delta[3]:,} ns"
+        if kind == "lease_over":
+            return f"the lease of {delta[1]} is over ({delta[2]})"
         if kind == "deferred":
             return f"{delta[1]} is held at the door, for at most {delta[2]:,} ns"
         if kind == "converted":
             return f"{delta[1]} is converted to {delta[2]}"
+        if kind == "chosen":
+            return f"{delta[1]} was next by {delta[2]}, from place {delta[3]} to {delta[4]}"
+        if kind == "displaced":
+            return f"{delta[1]} makes room for {'others' if delta[2] == 'blocks' else 'a better class'}"
+        if kind == "spent":
+            return f"{delta[1]} was held {delta[2]:,}, waited {delta[3]:,}, ran {delta[4]:,} of {delta[5]:,} ns"
         if kind == "entered":
             return f"{delta[1]} enters"
         return f"{kind} {delta[1]}" + (f" ({delta[2]})" if len(delta) > 2 else "")
@@ -230,6 +250,8 @@ def _of_request(request: Request) -> Iterator[str]:
         yield f"adapter {request.adapter}"
     if request.idempotency_key is not None:
         yield f"key {request.idempotency_key}"
+    if request.dependencies:
+        yield f"depends on {', '.join(request.dependencies)}"
     if request.was_converted:
         yield "converted before"
     if request.survives_disconnect:

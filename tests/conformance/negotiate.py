@@ -46,6 +46,7 @@ INSTEAD: dict[str, tuple[object, ...]] = {
     "reserve": ("on_demand", "known", "declared", "peak", "predicted", "power_of_two", "model"),
     "prefix_caching": (False, True),
     "chunked_prefill": (True, False),
+    "recover": ("recompute", "swap"),
     "batch_mix": ("hybrid", "exclusive"),
     "phase_first": ("admission", "decode", "prefill", "alternate"),
     "batching": ("iteration", "request"),

@@ -151,6 +151,7 @@ def _complete(message: Message, kept: set[str], named: set[int]) -> Message:
         request=[outcome.request[row] for row in rows],
         token=[outcome.token[row] for row in rows],
         stop=[outcome.stop[row] for row in rows],
+        pause=[outcome.pause[row] for row in rows] if outcome.pause else (),
     )
     return evolve(message, given=given, answer=_deltas(message.answer, kept, named))
 

@@ -255,6 +255,8 @@ def _op(op: Op) -> str:
         return op.kind.upper()
     if op.kind in ("cancel", "leave"):
         return f"{op.kind}({as_code(op.id)})"
+    if op.kind == "answer":
+        return f"answer({as_code(op.id)}, {as_code(op.dependency)}{'' if op.is_there else ', is_there=False'})"
     if op.kind == "repeat":
         return f'Op("repeat", back={op.back})'
     if op.kind == "tick":
@@ -262,6 +264,7 @@ def _op(op: Op) -> str:
     assert op.request is not None
     request = op.request
     rest = f", stop_after={op.stop_after}" if op.stop_after is not None else ""
+    rest += f", pauses={list(op.pauses)}" if op.pauses else ""
     for name, one in fields_dict(Request).items():
         if name not in ("id", "prompt_ids", "max_output_tokens") and getattr(request, name) != one.default:
             rest += f", {name}={as_code(getattr(request, name))}"

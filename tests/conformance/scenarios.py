@@ -6,6 +6,7 @@ from attrs import evolve, frozen
 
 from schedspec.spec.vocabulary import Door, Lane, Settings
 
+from .parked_scenarios import PARKED
 from .scenarios_of_iterations import BUILDERS as OF_ITERATIONS
 from .scenarios_of_transfers import BUILDERS as OF_TRANSFERS
 from .script import COMPLETE, RETRY, STEP, Op, Script, cancel, leave, rounds, submit
@@ -571,6 +572,13 @@ def somebody_comes_again_when_told_to() -> _Built:
     return ("ADMIT-4", "ADMIT-5", "ADMIT-8"), settings, (*ops, *(STEP, COMPLETE, RETRY) * 12)
 
 
+def the_door_shuts_and_opens_again() -> _Built:
+    """Three steps are too long a wait, two are not: neither after a refusal, nor when everybody has ended."""
+    settings = evolve(FEW_SEATS, door=Door(queue_age_ns=30, step_ns=10, token_ns=1))
+    ops = (*(submit(name, 2, 1) for name in "abcd"), *rounds(1), submit("e", 2, 1), *rounds(2))
+    return ("ADMIT-10",), settings, (*ops, *(submit(name, 2, 1) for name in "fghi"), *rounds(9))
+
+
 def a_first_token_is_promised() -> _Built:
     settings = evolve(FEW_SEATS, seats=2, door=Door(first_token_ns=80, step_ns=10, token_ns=1))
     ops = tuple(submit(name, 9, 3) for name in "abcdef")
@@ -624,6 +632,20 @@ def whoever_is_next_waits_for_one_limit_after_the_other() -> _Built:
     settings = Settings(blocks=6, block_size=1, seats=2, token_budget=4, log_waits=True)
     ops = (submit("a", 1, 4), submit("b", 3, 3), submit("c", 2, 2), *rounds(1), submit("d", 5, 1), *rounds(12))
     return ("OBS-1", "OBS-2"), settings, ops
+
+
+def decisions_are_logged() -> _Built:
+    """One is admitted before others who came earlier, one because it has waited long, and one loses its place."""
+    settings = Settings(blocks=5, block_size=1, seats=2, token_budget=8, policy="priority", log_decisions=True)
+    settings = evolve(settings, max_overtaken=2, door=Door(queue_requests=3, defer_ns=40, deferred_requests=1))
+    come = (submit("a", 1, 4, priority=1), submit("low", 1, 2, priority=9), submit("b", 1, 4, priority=1))
+    more = (submit("held", 1, 1), *rounds(1), *(submit(f"c{n}", 1, 2) for n in range(3)), Op("tick", ns=7))
+    return ("OBS-4", "OBS-5", "OBS-6"), settings, (*come, *more, *rounds(3), submit("d", 1, 2), *rounds(16))
+
+
+def somebody_loses_its_place_to_a_better_class() -> _Built:
+    _, settings, ops = somebody_of_a_better_class_comes()
+    return ("OBS-6",), evolve(settings, log_decisions=True), ops
 
 
 def a_stream_has_an_objective() -> _Built:
@@ -711,6 +733,7 @@ _BUILDERS = (
     a_lane_has_a_queue_of_its_own,
     somebody_waits_too_long,
     somebody_comes_again_when_told_to,
+    the_door_shuts_and_opens_again,
     a_first_token_is_promised,
     a_client_has_too_much_under_way,
     a_rate_is_exceeded_across_an_edge,
@@ -718,8 +741,11 @@ _BUILDERS = (
     a_full_door_has_something_else,
     a_smaller_model_takes_what_is_too_large,
     whoever_is_next_waits_for_one_limit_after_the_other,
+    decisions_are_logged,
+    somebody_loses_its_place_to_a_better_class,
     a_stream_has_an_objective,
     clients_leave_at_every_moment,
+    *PARKED,
     *OF_ITERATIONS,
     *OF_TRANSFERS,
 )

@@ -8,10 +8,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from attrs import asdict, evolve, field, frozen
+from attrs import asdict, evolve, field, fields_dict, frozen
 
-from schedspec.spec.protocol import read_request, read_setting_value, read_settings
-from schedspec.spec.vocabulary import NS_PER_S, WEIGHTS, Pools, Request, Settings, strays
+from schedspec.spec.protocol import did_you_mean, read_request, read_setting_value, read_settings
+from schedspec.spec.vocabulary import NS_PER_S, OPEN, WEIGHTS, Door, Pools, Request, Settings, strays
 from schedspec.spec.vocabulary import to_json as as_plain
 
 OpKind = Literal[
@@ -23,6 +23,7 @@ OpKind = Literal[
     "tick",
     "retry",
     "leave",
+    "answer",
     "begin_transfer",
     "end_transfer",
     "fail_transfer",
@@ -35,8 +36,10 @@ class Op:
     """`submit` has a request and after how many tokens the model stops it; `cancel` an id; `complete` brings the
     oldest result, or the `back`th oldest, `repeat` the one that came `back` results ago once more; `tick` lets time
     pass; `retry` submits who was refused last once more, when it was told to come; `leave` tells that the client of an
-    `id` is gone.  Between two pools the link begins with the `back`th oldest transfer that was asked for, has written
-    all of the `back`th oldest that it began, or gives it up; or tells of the last that is over once more."""
+    `id` is gone, `answer` that a `dependency` of it is there, or that it failed.  Between two pools the link begins
+    with the `back`th oldest transfer that was asked for, has written all of the `back`th oldest that it began, or gives
+    it up; or tells of the last that is over once more.  `pauses`: after which output tokens a submitted request calls a
+    tool, and depends on that."""
 
     kind: OpKind
     request: Request | None = None
@@ -44,6 +47,9 @@ class Op:
     id: str = ""
     back: int = 1
     ns: int = 0
+    dependency: str = ""
+    is_there: bool = True
+    pauses: tuple[int, ...] = ()
 
 
 def _in_order(ops: Iterable[Op]) -> tuple[Op, ...]:
@@ -69,6 +75,10 @@ def with_setting(settings: Settings, name: str, value: object) -> Settings:
         changes |= {"aging_picks": 0, "aging_credit": 0}
     elif name == "pools" and isinstance(value, Pools) and value.are_two:
         changes |= {"prefix_caching": False}
+    elif name in ("prefix_caching", "park_timeout_ns") and not value:
+        changes |= {"hold_ns": 0}
+    elif (name, value) == ("recover", "swap"):
+        changes["host_blocks"] = settings.host_blocks or settings.blocks
     elif (name, value) == ("reserve", "model"):
         changes["max_model_tokens"] = max(2, min(settings.max_model_tokens, settings.blocks * settings.block_size))
     elif name in ALONE_SAY_NOTHING and value == getattr(Settings(), name):
@@ -110,6 +120,8 @@ def with_settings(settings: Settings, changes: Mapping[str, object]) -> Settings
 def read_setting(text: str) -> tuple[str, object]:
     """`name=value` of the command line.  Raises ValueError with one sentence."""
     name, equals, value = text.partition("=")
+    if equals and name.startswith(OF_THE_DOOR):
+        return name, _read_limit(name, value)
     plain = asdict(Settings())
     if not equals or name not in plain:
         raise ValueError(f"{text!r} is no setting: write NAME=VALUE, with a name of {', '.join(plain)}")
@@ -125,6 +137,32 @@ def read_setting(text: str) -> tuple[str, object]:
         except ValueError:
             raise ValueError(f"setting {name} is {value!r}, but must be an integer") from None
     return name, value
+
+
+OF_THE_DOOR = "door."
+
+
+def read_settings_of(texts: Iterable[str], common: Mapping[str, Any]) -> dict[str, Any]:
+    """Common settings with these.  `door.queue_requests=8` changes one limit, and leaves the others as they are.
+    Raises ValueError with one sentence."""
+    chosen = dict(common)
+    for name, value in map(read_setting, texts):
+        if name.startswith(OF_THE_DOOR):
+            limit: dict[str, Any] = {name.removeprefix(OF_THE_DOOR): value}
+            chosen["door"] = evolve(chosen.get("door", OPEN), **limit)
+        else:
+            chosen[name] = value
+    return chosen
+
+
+def _read_limit(name: str, value: str) -> int:
+    limit = name.removeprefix(OF_THE_DOOR)
+    if limit not in fields_dict(Door):
+        raise ValueError(f"the door has no limit {limit!r}: {did_you_mean(limit, fields_dict(Door))}")
+    try:
+        return int(value)
+    except ValueError:
+        raise ValueError(f"setting {name} is {value!r}, but must be an integer") from None
 
 
 def _read_json(name: str, value: str) -> object:
@@ -153,13 +191,15 @@ def submit(
     output: int,
     *,
     stop_after: int | None = None,
+    pauses: Sequence[int] = (),
     **others: Any,
 ) -> Op:
     """A submission; a prompt given as a number is that many tokens that no other request shares.  `others` are fields
     of the request."""
     start = sum(id.encode()) * 1000
     ids = range(start, start + prompt) if isinstance(prompt, int) else prompt
-    return Op("submit", Request(id=id, prompt_ids=tuple(ids), max_output_tokens=output, **others), stop_after)
+    request = Request(id=id, prompt_ids=tuple(ids), max_output_tokens=output, **others)
+    return Op("submit", request, stop_after, pauses=tuple(pauses))
 
 
 def with_deadline(op: Op) -> Op:
@@ -177,6 +217,17 @@ def leave(id: str) -> Op:
     return Op("leave", id=id)
 
 
+def tool(place: int) -> str:
+    """What a request calls after so many output tokens."""
+    return f"tool {place}"
+
+
+def answer(id: str, dependency: str | int, *, is_there: bool = True) -> Op:
+    """News of a dependency; a number stands for the tool that is called after so many output tokens."""
+    name = tool(dependency) if isinstance(dependency, int) else dependency
+    return Op("answer", id=id, dependency=name, is_there=is_there)
+
+
 def rounds(count: int) -> tuple[Op, ...]:
     return ROUND * count
 
@@ -188,8 +239,12 @@ def to_json(script: Script) -> dict[str, Any]:
         if op.request is not None:
             plain["request"] = asdict(op.request)
             plain["stop_after"] = op.stop_after
-        if op.kind in ("cancel", "leave"):
+        if op.pauses:
+            plain["pauses"] = list(op.pauses)
+        if op.kind in ("cancel", "leave", "answer"):
             plain["id"] = op.id
+        if op.kind == "answer":
+            plain |= {"dependency": op.dependency, "is_there": op.is_there}
         if op.kind == "repeat" or op.back > 1:
             plain["back"] = op.back
         if op.kind == "tick":
@@ -210,6 +265,9 @@ def from_json(plain: dict[str, Any]) -> Script:
                 item.get("id", ""),
                 item.get("back", 1),
                 item.get("ns", 0),
+                item.get("dependency", ""),
+                item.get("is_there", True),
+                tuple(item.get("pauses", ())),
             )
         )
     return Script(read_settings(plain["settings"]), plain["seed"], ops)

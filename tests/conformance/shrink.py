@@ -222,6 +222,10 @@ def smaller_requests(script: Script) -> Iterator[Script]:
         smaller += [evolve(op, request=evolve(request, max_output_tokens=n)) for n in _less(output)]
         if op.stop_after is not None:
             smaller.append(evolve(op, stop_after=None))
+        if op.pauses:
+            smaller.append(evolve(op, pauses=op.pauses[:-1]))
+        if request.dependencies:
+            smaller.append(evolve(op, request=evolve(request, dependencies=request.dependencies[:-1])))
         if request.priority:
             smaller.append(evolve(op, request=evolve(request, priority=0)))
         if request.deadline_ns is not None:

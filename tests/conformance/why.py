@@ -1,17 +1,18 @@
 """`schedspec why`: the story of one request of a recorded run, in plain sentences.
 
-When it came; what it waited for, and how long for each; who went past it; how its prompt was computed; how it ended.
+When it came, and what the door did with it; what it waited for, and how long for each; by which rule it was next, and
+who went past it by which; why it lost its place; how its prompt was computed; how it ended.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from attrs import Factory, asdict, define, evolve, frozen
 
-from schedspec.spec.monitor import Monitor, StepView
+from schedspec.spec.monitor import Monitor, StepView, is_held
 from schedspec.spec.rules.base import TraceRule
 from schedspec.spec.trace import read_trace
 from schedspec.spec.tracks import Track
@@ -21,9 +22,25 @@ from schedspec.spec.waiting import LIMITS, Reason, reason_of
 from .narrate import counted
 
 MOST_NAMED = 8
+HELD = "held at the door"
 ENDS = ("finished", "failed", "cancelled", "expired")
 OWN_KEYS = {"priority": "priority", "aging": "priority", "edf": "deadline_ns"}
 """Policy -> the field of a request that it orders by, where one field says it."""
+
+
+ORDERS = {
+    "line": "it came first of those who waited",
+    "aging": "it had waited so long that it is preferred",
+    "skip": "whoever stood before it did not fit",
+    "adapter": "the adapter of whoever came earlier could not be loaded",
+}
+"""Why somebody is next, but for the policy."""
+DISPLACED = {"blocks": "others needed its blocks", "class": "a request of a better class took its place"}
+INSTEAD = {
+    "pool": "sent to another pool",
+    "model": "sent to a smaller model",
+    "asynchronous": "made asynchronous: the door holds it until there is room, whether its client is there or not",
+}
 
 
 @define
@@ -85,6 +102,7 @@ class Listener(TraceRule):
         self.since_ns = 0
         self.step = 0
         self.logged = "order"
+        self.is_told = False
 
     def on_logged(self, m: Monitor, track: Track, limit: str) -> None:
         """In its own words, where the scheduler has any."""
@@ -92,9 +110,29 @@ class Listener(TraceRule):
             self.logged = limit
 
     def on_accept(self, m: Monitor, track: Track) -> None:
-        if self.is_it(track):
-            self.story.came_ns = self.since_ns = m.now_ns
-            self.note(m, "accepted", f"came and was accepted; {counted(m.waiting - 1, 'request')} waited already")
+        if not self.is_it(track):
+            return
+        if self.doing == HELD:
+            self.turn(m, "waiting for its first step")
+            self.note(m, "entered", f"enters; {counted(m.waiting - track.waits, 'request')} waited already")
+        else:
+            self.since_ns = m.now_ns
+            waited = counted(m.waiting - track.waits, "request")
+            self.note(m, "accepted", f"came and was accepted; {waited} waited already")
+        if track.id in m.parking.parked:
+            self.is_parked(m, self.story.request.dependencies)
+
+    def is_turned(self, m: Monitor, receipt: Receipt) -> bool:
+        """What the door said; whether it is over for the request here."""
+        self.story.came_ns = self.since_ns = m.now_ns
+        if receipt.verdict == "accepted":
+            return False
+        self.note(m, receipt.verdict, _answered(receipt))
+        self.doing = HELD
+        if is_held(receipt):
+            return False
+        self.story.ended_ns = m.now_ns
+        return True
 
     def on_admit(self, m: Monitor, track: Track) -> None:
         if self.is_it(track):
@@ -106,6 +144,27 @@ class Listener(TraceRule):
         if own is not None and own.waits and not own.ended and track.arrival > own.arrival:
             self.story.overtaken.append(Overtaking(track.id, self.number(m), self.why_before(m, track)))
 
+    def on_decided(self, m: Monitor, track: Track, delta: Delta) -> None:
+        """By which rule, in the words of the scheduler, where it has any: after the delta that says what happened."""
+        kind, rule = delta[0], delta[2]
+        if kind == "displaced" and self.is_it(track):
+            self.story.events[-1] = evolve(self._last(), says=f"{self._last().says}; {DISPLACED[rule]}")
+        elif kind == "chosen" and self.is_it(track):
+            before, after = delta[3:]
+            place = f"; place {before} by arrival, {after} to be admitted" if before != after else ""
+            self.story.events[-1] = evolve(self._last(), says=f"admitted: {self._order(m, track, rule)}{place}")
+        elif kind == "chosen" and self.story.overtaken and self.story.overtaken[-1].request == track.id:
+            last = self.story.overtaken[-1]
+            self.story.overtaken[-1] = evolve(last, says=f"by {rule}: {self._order(m, track, rule)}")
+
+    def _last(self) -> Event:
+        last = self.story.events[-1]
+        assert isinstance(last, Event)
+        return last
+
+    def _order(self, m: Monitor, track: Track, rule: str) -> str:
+        return ORDERS.get(rule) or (f"under {m.settings.policy}" if self.is_it(track) else self.by_policy(m, track))
+
     def on_wait(self, m: Monitor, track: Track) -> None:
         if self.is_it(track):
             self.logged = "order"
@@ -114,6 +173,21 @@ class Listener(TraceRule):
             saved = ", what it has computed saved in host memory" if m.is_swapped(track) else ""
             self.note(m, "preempted", f"preempted{saved}; {_for_whom(requester, track.id)}")
 
+    def on_parked(self, m: Monitor, track: Track, dependencies: Sequence[str]) -> None:
+        if self.is_it(track):
+            self.is_parked(m, dependencies)
+
+    def on_waits_again(self, m: Monitor, track: Track) -> None:
+        if self.is_it(track):
+            self.logged = "order"
+            self.turn(m, "waiting after it was parked")
+            self.note(m, "unparked", "has what it was parked for, and waits again")
+
+    def is_parked(self, m: Monitor, dependencies: Sequence[str]) -> None:
+        names = ", ".join(dependencies)
+        self.turn(m, f"parked for {names}")
+        self.note(m, "parked", f"parked until it has {names}, at most {_s(m.settings.park_timeout_ns)}")
+
     def on_step(self, m: Monitor, view: StepView) -> None:
         self.step = view.plan.step
         own = m.tracks.get(self.story.request.id)
@@ -121,7 +195,7 @@ class Listener(TraceRule):
             return
         if own.waits:
             self.wait(m, view, own)
-        else:
+        elif own.id not in m.parking.parked:
             self.run(m, view.plan)
 
     def is_it(self, track: Track) -> bool:
@@ -158,7 +232,13 @@ class Listener(TraceRule):
             self.note(m, "prefill", f"computes positions {start:,}", start + tokens - 1)
 
     def why_before(self, m: Monitor, track: Track) -> str:
-        """By which rule, as far as the policy orders by one field of a request."""
+        """By which rule, as far as a trace without a log of decisions tells."""
+        if m.is_promoted(track):
+            return f"by aging: {ORDERS['aging']}"
+        return self.by_policy(m, track)
+
+    def by_policy(self, m: Monitor, track: Track) -> str:
+        """As far as it orders by one field of a request."""
         policy = m.settings.policy
         key = OWN_KEYS.get(policy)
         own, other = self.story.request, self.requests.get(track.id)
@@ -173,6 +253,9 @@ class Listener(TraceRule):
             if delta[0] == "delivered" and own in delta[1] and self.story.first_token_ns is None:
                 self.story.first_token_ns = m.now_ns
                 self.note(m, "first token", "its first output token is delivered")
+                events = self.story.events
+                if isinstance(events[-2], Event) and events[-2].what == "parked":  # by that same token
+                    events[-2:] = reversed(events[-2:])
             elif delta[0] in ENDS and delta[1] == own and self.story.ended_ns is None:
                 self.story.ended_ns = m.now_ns
                 self.turn(m, "over")
@@ -204,10 +287,11 @@ def tell_of(header: Header, messages: Iterable[Message], request: str) -> Story:
             if message.given.id == request and listener is None:
                 listener = Listener(Story(message.given), requests)
                 monitor.listen(listener)
-                refused = _refused(message)
-                if refused is not None:
-                    return refused
         monitor.feed(message)
+        if listener is not None and message.kind == "submit" and message.given.id == request and not listener.is_told:
+            listener.is_told = True
+            if listener.is_turned(monitor, message.answer):
+                return listener.story
         if listener is not None:
             listener.hear(monitor, _deltas(message))
             if listener.story.ended_ns is not None:
@@ -217,20 +301,20 @@ def tell_of(header: Header, messages: Iterable[Message], request: str) -> Story:
     return listener.story
 
 
-def _refused(message: Message) -> Story | None:
-    receipt: Receipt = message.answer
-    if receipt.verdict == "accepted":
-        return None
+def _answered(receipt: Receipt) -> str:
+    """What the door said to somebody whom it did not take in."""
     limit = "" if receipt.limit is None else f": {receipt.value} against {receipt.limit}"
+    why = f"{receipt.reason}{limit}" if receipt.reason else ""
+    if receipt.how is not None:
+        return f"{INSTEAD.get(receipt.how, receipt.how)}, instead of a refusal ({why})"
+    if receipt.decided_after_ns is not None:
+        return f"held at the door, for at most {_s(receipt.decided_after_ns)}, instead of a refusal ({why})"
     again = "" if receipt.retry_after_ns is None else f"; told to come again in {_s(receipt.retry_after_ns)}"
-    says = f"{receipt.verdict} at the door" + (f", {receipt.reason}{limit}" if receipt.reason else "") + again
-    story = Story(message.given, came_ns=message.now_ns, ended_ns=message.now_ns)
-    story.events.append(Event(message.now_ns, 0, receipt.verdict, says))
-    return story
+    return f"{receipt.verdict} at the door" + (f", {why}" if why else "") + again
 
 
 def _deltas(message: Message) -> Iterable[Delta]:
-    if message.kind == "step":
+    if message.kind in ("step", "submit"):
         deltas: Iterable[Delta] = message.answer.deltas
         return deltas
     return message.answer if message.kind in ("complete", "cancel", "notify") else ()

@@ -6,7 +6,7 @@ import warnings
 from collections import Counter
 from pathlib import Path
 from random import Random
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +15,9 @@ pytest.importorskip("torch", reason="kernels need torch: `make kernels` installs
 pytest.importorskip("triton", reason="kernels need triton: `make kernels` installs it")
 
 from schedspec.kernels import scheduler as original
+from schedspec.kernels.lift import lift_plain
 from schedspec.kernels.scheduler import Scheduler, Setup
+from schedspec.kernels.state import Plain
 from schedspec.optimized.on_device import OnDevice, setup_of
 from schedspec.spec.vocabulary import Settings
 
@@ -54,6 +56,14 @@ def test_twins_decide_as_the_reference(policy: str) -> None:
     for seed in range(max(16, RUNS)):
         seen.update(compare(policy, seed, of_twins))
     assert min(seen[name] for name in ("admitted", "took", "gave", "preempted", "resumed")) > 0
+
+
+def test_twins_decide_that_who_is_behind_by_its_burst_turns_no_time_back() -> None:
+    """The first waits, 100 behind; the second comes back and is lifted to the virtual time, not to the first."""
+    jobs: Any = [SimpleNamespace(group=1)]
+    state = Plain(jobs, [], {}, [], [], 0, [900, 0], [1, 0], [100, 0], 1_000, -1)
+    lift_plain(state, [0])
+    assert (state.counters, state.waits, state.virtual_time) == ([900, 1_000], [1, 1], 1_000)
 
 
 @pytest.mark.parametrize("policy", ["priority", "lanes"])

@@ -32,12 +32,13 @@ HORIZON = 2
 
 @define
 class Tally:
-    """`together`: entries that the numpy reading judged; `written`: entries that the content shadow wrote in columns;
-    `broken`: runs that broke a rule."""
+    """`together`: entries that the numpy reading judged; `forecast`: events of which it asked only what may change;
+    `written`: entries that the content shadow wrote in columns; `broken`: runs that broke a rule."""
 
     runs: int = 0
     broken: int = 0
     together: int = 0
+    forecast: int = 0
     written: int = 0
 
     def compare(self, run: Run) -> str | None:
@@ -52,6 +53,7 @@ class Tally:
             if isinstance(found, str):
                 break
         self.together += bulk.together
+        self.forecast += bulk._rounds.forecast
         self.written += getattr(bulk.shadow, "together", 0)
         self.broken += bool(plain.violations)
         return differing(summary(plain), summary(bulk))
@@ -185,6 +187,21 @@ def broken_batches(traces: int) -> Iterable[tuple[str, Run]]:
         yield f"batch {seed}", run
 
 
+def broken_rounds(traces: int) -> Iterable[tuple[str, Run]]:
+    """A few requests of lengths that lie apart, until all have ended: as they are, and with a change anywhere."""
+    for seed in range(traces):
+        rng = random.Random(seed)
+        running, size = rng.choice((2, 3, 5)), rng.choice((1, 4, 16))
+        recorder = Recorder(Settings(blocks=running * 80, block_size=size, seats=running, token_budget=16 * running))
+        messages: list[Message] = []
+        recorder.fill(requests(seed, (3, 9), (8, 60)), running, messages.append)
+        for _ in range(64):
+            messages += recorder.round()
+        run = Run(recorder.header, tuple(messages))
+        yield f"rounds {seed}", run
+        yield f"rounds {seed}, changed", with_a_change(run, rng)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="The bulk monitor beside the plain one.")
     parser.add_argument("--traces", type=int, default=1000)
@@ -195,11 +212,12 @@ def main() -> None:
         ("kept traces", ((str(path), recorded(path)) for path in kept_traces())),
         ("runs with a planted fault", planted(traces)),
         ("batches with planted faults", broken_batches(traces // 4)),
+        ("runs of a few requests, as they are and with a planted fault", broken_rounds(traces // 4)),
         ("busy runs, as they are and with planted faults", broken_busy(traces // 4)),
     ):
         tally = Tally()
         found += all_differences(runs, tally)
-        entries = f"{tally.together} entries together, {tally.written} written in columns"
+        entries = f"{tally.together} entries together, {tally.forecast} forecast, {tally.written} written in columns"
         print(f"{tally.runs} {what}, {tally.broken} broken, {entries}", flush=True)
     print("\n".join(found) or "no difference")
     sys.exit(bool(found))

@@ -20,7 +20,12 @@ from attrs import frozen
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("optimized", "kernels", "reference", "spec", "proofs", "src", "tests")
 TESTS = (
-    *("tests/unit/test_calendar.py", "tests/unit/test_run_ahead.py", "tests/unit/test_optimized_limits.py"),
+    *(
+        "tests/unit/test_waiting_lines.py",
+        "tests/unit/test_calendar.py",
+        "tests/unit/test_run_ahead.py",
+        "tests/unit/test_optimized_limits.py",
+    ),
     "tests/unit/test_optimized.py",
 )
 NOTICED = 1
@@ -59,9 +64,9 @@ OPTIMIZED = (
     Change("calendar", "self.edges[places] += self.block_size", "self.edges[places] += self.block_size + 1"),
     Change("calendar", "self.edges[places] - self.steps\n", "self.edges[places] - self.steps - 1\n"),
     Change("calendar", 'kind="stable"', 'kind="quicksort"'),
-    Change("calendar", "if self.done + 1 >= self.next_end:", "if self.done + 1 > self.next_end:"),
-    Change("calendar", "(self.ends <= self.done + 1)", "(self.ends < self.done + 1)"),
-    Change("calendar", "(self.ends <= self.done + 1)", "(self.ends <= self.done + 2)"),
+    Change("calendar", "if done >= self.next_end:", "if done > self.next_end:"),
+    Change("calendar", "(self.ends <= done)", "(self.ends < done)"),
+    Change("calendar", "(self.ends <= done)", "(self.ends <= done + 1)"),
     Change(
         "calendar", "end = rows.samples_left[which] + self.steps", "end = rows.samples_left[which] + self.steps + 1"
     ),
@@ -72,7 +77,8 @@ OPTIMIZED = (
     Change("calendar", "self.next_end = int(self.ends.min())", "pass"),
     Change("calendar", "self.fresh = len(which)", "pass"),
     Change("calendar", "rows.outputs[left] += self.done", "pass"),
-    Change("calendar", "stays[places] = False", "stays[places[:-1]] = False"),
+    Change("calendar", "self.columns[:, place + 1 :]", "self.columns[:, place:]"),
+    Change("calendar", "np.delete(self.columns, places, axis=1)", "np.delete(self.columns, places[:-1], axis=1)"),
     Change("calendar", "        self.is_closed = False\n        return left", "        return left"),
     Change(
         "calendar",
@@ -149,12 +155,13 @@ OPTIMIZED = (
         "running >= self.settings.seats or running == budget",
         "running >= self.settings.seats - 1 or running == budget",
     ),
-    Change(
-        "scheduler",
-        'self.blocks.free, side="right"))\n        if done',
-        'self.blocks.free, side="left"))\n        if done',
-    ),
-    Change("scheduler", "calendar.next_end - 1 - calendar.steps", "calendar.next_end - calendar.steps"),
+    Change("scheduler", "if len(places) > self.blocks.free:", "if len(places) >= self.blocks.free > 0:"),
+    Change("scheduler", "done = int(ticks[self.blocks.free])", "done = int(ticks[self.blocks.free]) + 1"),
+    Change("scheduler", "calendar.next_end - 1 - before", "calendar.next_end - before"),
+    Change("scheduler", "steps <= calendar.next_end - calendar.steps", "steps < calendar.next_end - calendar.steps"),
+    Change("scheduler", "0 < len(stopping) < len(calendar.order)", "0 < len(stopping) <= len(calendar.order)"),
+    Change("scheduler", "steps - bool(stopping)", "steps"),
+    Change("scheduler", "calendar.ending(stopped, calendar.done), stopped)", "stopped.nonzero()[0], stopped)"),
     Change("scheduler", "self.resident_tokens -= sum([job.length for job in jobs])", "pass"),
     Change("blocks", "self.free + count][::-1].copy()", "self.free + count].copy()"),
     Change("blocks", "(first + counts - ends).repeat(counts)", "(first + counts - ends + 1).repeat(counts)"),
@@ -164,6 +171,8 @@ OPTIMIZED = (
         "(first + ends).repeat(held) - np.arange(1, count + 1)",
         "(first + ends - held).repeat(held) + np.arange(count) - (ends - held).repeat(held)",
     ),
+    Change("blocks", "self._reach(held + count)", "self._reach(held)"),
+    Change("blocks", "self.tables[rows[0], : held[0]][::-1].copy()", "self.tables[rows[0], : held[0]].copy()"),
     Change("blocks", "self._reach(int((held + counts).max()))", "self._reach(int((held + counts).max()) - 1)"),
     Change(
         "batch",
@@ -172,13 +181,18 @@ OPTIMIZED = (
     ),
     Change("batch", "if rows.left_so_far == self.left_so_far:", "if rows.left_so_far <= self.left_so_far + 1:"),
     Change("arrays", "self.samples_left[rows] = declared - outputs", "self.samples_left[rows] = declared"),
+    Change("arrays", "left = job.declared - outputs", "left = job.declared"),
     Change("arrays", "self.generation[rows] += 1", "pass"),
     Change(
         "arrays",
         "self.left[rows] = self.prefill_end[rows] = prompt + outputs",
         "self.left[rows] = self.prefill_end[rows] = prompt",
     ),
-    Change("service", "self.bound >= LARGEST", "self.bound >= 4 * LARGEST"),
+    Change(
+        "service",
+        "if self.bound >= LARGEST:\n            self._empty()\n            self.bound",
+        "if self.bound >= 4 * LARGEST:\n            self._empty()\n            self.bound",
+    ),
     Change("service", "            self.bound = more", "            self.bound = 0"),
     Change("service", "self._make_room(most * len(members))", "self._make_room(most)"),
     Change("service", "            np.subtract.at(self.since, members, self.ticks * rates)\n", "            pass\n"),
@@ -195,25 +209,44 @@ OPTIMIZED = (
     Change("service", "        self._make_room(self.ticks * most * len(members))\n        np.add", "        np.add"),
     Change("service", "        self._make_room(self.ticks * int(self.rates.max()))\n", ""),
     Change(
-        "members",
+        "race",
         "            if rank == bound:\n                return member",
         "            if rank is not None:\n                return member",
     ),
-    Change("members", "listed is None or rank < listed", "listed is None or rank > listed"),
+    Change("race", "listed is None or rank < listed", "listed is None or rank > listed"),
     Change(
-        "members",
-        "            if listed.get(number) != bound:\n                heappop(heap)\n                continue\n",
-        "",
+        "race",
+        "heappop(heap)\n                continue\n            rank = ",
+        "pass\n            rank = ",
     ),
     Change(
-        "members",
+        "race",
         "heappush(self.heap, (rank, member.number, member))",
         "heappush(self.heap, (rank, -member.number, member))",
     ),
+    Change("race", "entry < self.listed.get(number, inf)", "entry > self.listed.get(number, -inf)"),
+    Change("race", "entry < self.limit and ", ""),
+    Change("race", "entry == bound or entry >= self.limit", "entry == bound"),
+    Change("race", "self.may_wait[number] = entry != bound", "self.may_wait[number] = False"),
+    Change(
+        "race",
+        "self.may_wait[number], self.account[number] = True, member.account",
+        "self.account[number] = member.account",
+    ),
+    Change("race", "True, member.account", "True, number"),
+    Change("race", "heappop(heap)\n                continue\n            member", "pass\n            member"),
+    Change("race", "entry == bound and self.waits(member)", "self.waits(member)"),
+    Change("race", "(most + 1) << NUMBER_BITS", "(most + 2) << NUMBER_BITS"),
+    Change("race", "        self.limit = inf\n", ""),
+    Change("service", "        if self.is_far:\n            return None\n", ""),
+    Change("service", "self.bound, self.is_far = 0, True", "self.bound = 0"),
+    Change("service", "self.bound += abs(amount)\n", "pass\n"),
+    Change("service", "ranks + self.ticks * self.rates[members] if self.ticks else ranks", "ranks"),
     Change(
         "members", "self.line[0][0] + self.picks <= self.admissions", "self.line[0][0] + self.picks < self.admissions"
     ),
     Change("members", "if counter > self.virtual_time:", "if True:"),
+    Change("sharing", "if least > group.virtual_time:", "if True:"),
     Change("members", "if self.by_counter and self.out == 1 else", "if self.by_counter else"),
     Change(
         "members",
@@ -266,7 +299,6 @@ OPTIMIZED = (
     Change("queue", "            if job.entry == entry:\n", "            if job.entry:\n"),
     Change("queue", "spell.admissions_before >= self.max_overtaken", "spell.admissions_before > self.max_overtaken"),
     Change("queue", "is spell and not (spell.is_out or spell.is_next)", "is spell and not spell.is_next"),
-    Change("queue", "self._queue_of(self.spells.pop(job)).left(job)", "self.order.left(self.spells.pop(job) and job)"),
     Change("scheduler", "if ends or free < 0:", "if ends or free < -1:"),
 )
 TWINS = (

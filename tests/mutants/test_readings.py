@@ -16,6 +16,7 @@ from tests.mutants.readings import (
     batch,
     broken_batches,
     broken_busy,
+    broken_rounds,
     differing,
     kept_traces,
     planted,
@@ -24,9 +25,11 @@ from tests.mutants.readings import (
 )
 from tests.mutants.traces import Run, corpus
 
+from schedspec.optimized import steady
 from schedspec.optimized.content import ColumnShadow
 from schedspec.optimized.later import Later
 from schedspec.optimized.monitor import BulkMonitor
+from schedspec.optimized.steady import FOR_EVER, Rounds
 from schedspec.spec.monitor import Monitor
 from schedspec.spec.vocabulary import Message, Outcome, Plan
 
@@ -59,6 +62,14 @@ def test_faults_in_batches_that_decode() -> None:
     assert all_differences(broken_batches(BATCHES), tally) == []
     assert tally.broken > BATCHES // 2
     assert tally.written > 2_000
+    assert tally.forecast > 500
+
+
+def test_faults_where_rounds_go_on_until_somebody_ends() -> None:
+    tally = Tally()
+    assert all_differences(broken_rounds(BUSY), tally) == []
+    assert tally.broken > BUSY // 3
+    assert tally.forecast > 500
 
 
 def test_faults_where_requests_come_and_end() -> None:
@@ -83,6 +94,11 @@ def _opens(self: ColumnShadow, tracks: Any, at: Any, positions: Any) -> bool:
     return True
 
 
+def _deaf(self: Rounds, event: str, group: Any, goes_on: Any = Rounds._goes_on) -> Any:
+    self.table.written.clear()
+    return goes_on(self, event, group)
+
+
 PLANTED_HERE: dict[str, tuple[Any, str, Any]] = {
     "whoever leaves the columns keeps what it wrote to itself": (ColumnShadow, "_tell", lambda *_: None),
     "a block may be opened by two": (ColumnShadow, "_opened", _opens),
@@ -90,13 +106,15 @@ PLANTED_HERE: dict[str, tuple[Any, str, Any]] = {
     "a table is replaced before it was told": (BulkMonitor, "_replace_table", Monitor._replace_table),
     "nobody stops": (BulkMonitor, "_stops", _stops_nobody),
     "whoever ended stands there still": (BulkMonitor, "_retire", Monitor._retire),
+    "a forecast is for ever": (steady, "rounds_left", lambda *_: FOR_EVER),
+    "all cells stay as they are": (steady, "slope_of", lambda *_: 0),
 }
 
 
 @pytest.mark.parametrize("name", PLANTED_HERE)
 def test_a_fault_of_the_bulk_monitor_shows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(*PLANTED_HERE[name])
-    runs = chain.from_iterable(zip(broken_busy(BUSY), broken_batches(2 * BUSY), strict=False))
+    runs = chain.from_iterable(zip(broken_busy(BUSY), broken_batches(2 * BUSY), broken_rounds(BUSY), strict=False))
     assert any(map(_shows, runs))
 
 
@@ -163,6 +181,34 @@ def test_a_fault_in_a_batch(name: str) -> None:
     tally = Tally()
     assert tally.compare(changed(batch(), *FAULTS[name])) is None
     assert tally.broken or name == "a number of 2⁶²" or tally.together
+
+
+def differs_once_somebody_wrote(name: str) -> bool:
+    """Rounds have long been forecast when a cell of one request becomes another, as if by an event of its own."""
+    run = batch()
+    plain, bulk = Monitor(run.header), BulkMonitor(run.header, fewest=1)
+    for number, message in enumerate(run.messages, start=-len(run.messages)):
+        if number == -10:
+            assert bulk._rounds.forecast > 30
+            for monitor in (plain, bulk):
+                record = monitor.world.RequestId["r3"]
+                setattr(record, name, getattr(record, name) + 1)
+        if plain.feed(message) != bulk.feed(message):
+            return True
+    return differing(summary(plain), summary(bulk)) is not None
+
+
+WRITTEN = ("phase", "known", "issued", "goal", "outputs")
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_what_another_event_writes_is_heard(name: str) -> None:
+    assert not differs_once_somebody_wrote(name)
+
+
+def test_what_another_event_writes_and_nobody_hears_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Rounds, "_goes_on", _deaf)
+    assert sum(map(differs_once_somebody_wrote, WRITTEN)) > 2
 
 
 def test_a_block_that_two_requests_take() -> None:

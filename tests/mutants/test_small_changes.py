@@ -19,6 +19,8 @@ def test_every_module_that_decides_is_changed_somewhere() -> None:
         "blocks",
         "service",
         "members",
+        "race",
+        "queue",
         "sharing",
         "clients",
         "caps",

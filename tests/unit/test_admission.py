@@ -176,9 +176,9 @@ def test_who_is_accepted_is_in_time_and_who_comes_again_is_accepted(seats: int) 
     assert driver.monitor.exercised()["ADMIT-5"] > 0
 
 
-def waves(factory: SubjectFactory) -> tuple[list[int], int]:
-    """A steady stream of three times what the machine can do: lengths of rows of acceptances, and how many of those
-    accepted expire.  Who is accepted shows in what runs only later."""
+def waves(factory: SubjectFactory) -> tuple[list[int], int, set[str]]:
+    """A steady stream of three times what the machine can do: lengths of rows of acceptances, how many of those
+    accepted expire, and which rules break.  Who is accepted shows in what runs only later."""
     settings = evolve(PLAIN, seats=4, token_budget=8, door=Door(queue_age_ns=200, **DELAYED))
     driver = Driver.start(factory, settings, 0)
     for number in range(240):
@@ -186,7 +186,7 @@ def waves(factory: SubjectFactory) -> tuple[list[int], int]:
         driver.run((STEP, COMPLETE))
     verdicts = [m.answer.verdict for m in driver.messages if m.kind == "submit"]
     rows = [len(list(group)) for verdict, group in groupby(verdicts) if verdict == "accepted"]
-    return rows, sum(_deltas(message).count("expired") for message in driver.messages)
+    return rows, sum(_deltas(message).count("expired") for message in driver.messages), set(driver.advice)
 
 
 def _deltas(message: Message) -> list[str]:
@@ -197,11 +197,13 @@ def _deltas(message: Message) -> list[str]:
 def test_rejecting_on_current_load_swings_and_rejecting_on_predicted_load_does_not() -> None:
     """The must-fail twin looks at who runs: while nobody new runs it accepts one after the other, and then they expire.
     After the first to come, who fill the machine, the door lets one in at a time."""
-    rows, expired_ones = waves(make)
-    rows_of_twin, expired_of_twin = waves(FAULTS["ADMIT-8"])
+    rows, expired_ones, broken = waves(make)
+    rows_of_twin, expired_of_twin, broken_by_twin = waves(FAULTS["ADMIT-8"])
     assert (max(rows[1:]), expired_ones) == (1, 0)
     assert max(rows_of_twin[1:]) > 4
     assert expired_of_twin > 20
+    assert "ADMIT-10" not in broken
+    assert {"ADMIT-8", "ADMIT-10"} <= broken_by_twin
 
 
 # --- what makes no sense -------------------------------------------------------------------------------------

@@ -1,14 +1,17 @@
 """What a request gets instead of a refusal: each alternative, the walk of a held request, and what may go wrong."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from attrs import evolve
+from click.testing import CliRunner
 
+from schedspec.cli import cli
 from schedspec.conformance.driver import Driver
 from schedspec.conformance.scenarios import scenarios
-from schedspec.conformance.script import Op, cancel, leave, rounds, submit
+from schedspec.conformance.script import Op, cancel, leave, read_settings_of, rounds, submit
 from schedspec.reference import Scheduler, make
 from schedspec.reference.faults import FAULTS, OTHERS
 from schedspec.reference.simulation import Simulation
@@ -220,6 +223,22 @@ def test_a_held_request_that_runs_before_it_has_entered_breaks_the_protocol() ->
     driver.observe_every = 99
     driver.run([submit("a", 2, 3), submit("b", 2, 3), *rounds(3)])
     assert "is held at the door: write 'entered' before it" in str(driver.fault)
+
+
+def test_limits_of_the_door_are_given_one_by_one_too() -> None:
+    one_by_one = read_settings_of(["door.queue_requests=8", "seats=2", "door.defer_ns=5"], {"door": Door(retain_ns=3)})
+    assert one_by_one == {"seats": 2, "door": Door(retain_ns=3, queue_requests=8, defer_ns=5)}
+    for text, says in (
+        ("door.queue_request=8", "the door has no limit 'queue_request': did you mean 'queue_requests'?"),
+        ("door.queue_requests=x", "setting door.queue_requests is 'x', but must be an integer"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(says)):
+            read_settings_of([text], {})
+    arguments = ("replay", "hostile:bursts", "--first-s", "1", "--system")
+    told = CliRunner().invoke(cli, [*arguments, "reference:door.defer_ns=8,door.pool_tokens=1,door.first_token_ns=3"])
+    assert told.exit_code == 2
+    for says in ("deferred_requests 0", "pool_tokens is 1", "there is no time model to keep it by"):
+        assert says in " ".join(told.output.split())
 
 
 def test_all_contradictions_are_told_at_once() -> None:

@@ -286,7 +286,7 @@ FAULTS: dict[str, tuple[Any, str, Any]] = {
     "what follows from nothing holds": (scans, "_FOLDS", scans._FOLDS | {"implies": lambda term: term.args[1]}),
     "a choice is its else": (scans, "_FOLDS", scans._FOLDS | {"ite": lambda term: term.args[2]}),
     "of a sum one part is added": (_READER, "_increment", _adds_once),
-    "guards are not asked": (columns._Version, "_demands", lambda source: []),
+    "guards are not asked": (columns._Version, "demands", lambda source: []),
     "what is false of one is false of all": (columns, "same", _says_most),
     "how it came out the last time is how it is": (columns._Version, "_cases", lambda source: []),
     "a set's size is what it was": (ColumnSet, "__len__", lambda column: column.size or 0),

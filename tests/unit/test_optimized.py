@@ -25,7 +25,8 @@ from schedspec.optimized.blocks import Blocks
 from schedspec.optimized.clients import ClientQueue
 from schedspec.optimized.ints import LARGEST, Bools, Ints
 from schedspec.optimized.job import Job, Member
-from schedspec.optimized.members import Group, Race, Sharing
+from schedspec.optimized.members import Group, Sharing
+from schedspec.optimized.race import Race
 from schedspec.optimized.scheduler import Scheduler
 from schedspec.optimized.service import Counters
 from schedspec.optimized.sharing import Vtc
@@ -391,8 +392,7 @@ class WrongTieOfClients(Scheduler):
     def __init__(self, settings: Settings, seed: int = 0) -> None:
         super().__init__(settings, seed)
         if isinstance(self.queue, ClientQueue):
-            plain = self.queue.group.race
-            self.queue.group.race = LastSeenFirst(plain.rank)
+            self.queue.group.race = LastSeenFirst(self.queue.group.rank)
 
 
 class Int32(Scheduler):

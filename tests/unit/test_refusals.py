@@ -29,6 +29,7 @@ TOGETHER: dict[str, dict[str, Any]] = {
     "aging_picks": {"aging_credit": 1},
     "host_blocks": {"recover": "swap"},
     "recover": {"host_blocks": 1},
+    "hold_ns": {"park_timeout_ns": 1, "prefix_caching": True},
     "decode_step_ns": {"preempt_lower_class": True, "recompute_token_ns": 1},
 }
 """A setting that says nothing without others."""

@@ -15,6 +15,7 @@ from schedspec.conformance.why import tell_of
 from schedspec.reference import Scheduler, make
 from schedspec.reference.faults import FAULTS, OTHERS, swapping
 from schedspec.reference.simulation import Simulation
+from schedspec.reference.systems import SYSTEMS
 from schedspec.spec.catalogue import registry
 from schedspec.spec.monitor import Monitor, canonical
 from schedspec.spec.protocol import ProtocolError
@@ -444,3 +445,23 @@ def test_cancel_frees_the_host() -> None:
     driver.run((*THREE[:3], *rounds(2), cancel("c")))
     assert not driver.broken
     assert sorted(subject.state.host.free) == [0, 1, 2, 3, 4]
+
+
+# --- vLLM as it was published --------------------------------------------------------------------------------------
+
+
+def test_no_prompt_runs_while_anybody_is_swapped() -> None:
+    """Who comes back decodes on, beside those who decode; a prompt waits for the step after."""
+    settings = SYSTEMS["vllm-2023-swap"].settings(blocks=6, block_size=1, seats=4, token_budget=8, host_blocks=6)
+    ops = (*THREE[:3], *rounds(2), submit("late", 2, 1), *rounds(20))
+    driver = run(Script(settings, 0, ops), SYSTEMS["vllm-2023-swap"].make)
+    assert not driver.broken
+    kinds = {plan.step: {delta[0] for delta in plan.deltas} for plan in _plans(driver)}
+    swapped: set[str] = set()
+    for plan in _plans(driver):
+        goals = [start < 1 or request == "late" for request, start in zip(plan.request, plan.start, strict=True)]
+        assert all(goals) or not any(goals)
+        assert not (any(goals) and swapped)
+        swapped |= {delta[1] for delta in plan.deltas if delta[0] == "preempted"}
+        swapped -= {delta[1] for delta in plan.deltas if delta[0] == "resumed"}
+    assert any("swapped_in" in deltas for deltas in kinds.values())

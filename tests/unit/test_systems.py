@@ -33,13 +33,14 @@ def musts(name: str) -> set[str]:
         sizes = {size: getattr(script.settings, size) for size in SIZES}
         pool = sizes["blocks"] * sizes["block_size"]
         sizes |= {"token_budget": max(sizes["token_budget"], 8), "max_model_tokens": max(2, min(pool, 24))}
+        sizes |= {"host_blocks": sizes["blocks"]} if "host_blocks" in SYSTEMS[own].numbers else {}
         run = replay(builtin_subjects()[name], Script(Settings(**sizes, **fixed), script.seed, script.ops))
         assert run.fault is None
         broken |= {violation.rule for violation in run.broken} | set(run.advice)
     return {rule for rule in broken if registry.rules[rule].level == "MUST"}
 
 
-@pytest.mark.parametrize("name", ["fastertransformer", "orca", "vllm-2023", "sarathi"])
+@pytest.mark.parametrize("name", ["fastertransformer", "orca", "vllm-2023", "vllm-2023-swap", "sarathi"])
 def test_each_system_keeps_what_it_claims(name: str) -> None:
     assert musts(name) == set()
 
@@ -55,7 +56,8 @@ def test_every_comparison_has_its_breaks() -> None:
 
 @pytest.mark.parametrize("system", SYSTEMS.values(), ids=lambda system: system.name)
 def test_a_system_claims_what_its_paper_promises_and_is_its_profile(system) -> None:  # type: ignore[no-untyped-def]
-    settings = system.settings(blocks=8, block_size=4, seats=4, token_budget=64, max_model_tokens=32)
+    host = dict.fromkeys(set(system.numbers) & {"host_blocks"}, 8)
+    settings = system.settings(blocks=8, block_size=4, seats=4, token_budget=64, max_model_tokens=32, **host)
     shown = system.make(settings).capabilities()
     assert system.promises <= set(CLAIMS)
     assert system.promises <= shown.claims

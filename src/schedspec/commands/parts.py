@@ -22,11 +22,11 @@ WORKLOAD_HELP = "azure, mooncake, sharegpt, arxiv, vtc, csv, jsonl, each with :F
 SUBJECT_HELP = "SUBJECT is a built-in name (reference, optimized, fault:ID), package.module:factory or exec:COMMAND."
 
 
-def read_settings(texts: Iterable[str]) -> dict[str, Any]:
-    """Settings of the command line.  Raises ValueError with one sentence."""
-    from ..conformance.script import read_setting
+def read_settings(texts: Iterable[str], common: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Settings of the command line, beside common ones.  Raises ValueError with one sentence."""
+    from ..conformance.script import read_settings_of
 
-    return dict(read_setting(text) for text in texts)
+    return read_settings_of(texts, common or {})
 
 
 def ensure_writable(path: Path, what: str) -> None:

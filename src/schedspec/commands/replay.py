@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import click
 from attrs import evolve
 
 from ..conformance import terminal
-from ..spec.vocabulary import Settings
+from ..spec.vocabulary import Settings, Subject
 from .parts import (
     DEFAULT_FIRST_S,
     counted,
@@ -53,20 +54,21 @@ def replay(ctx: click.Context, /, workload: str, **options: Any) -> None:
     done is written and shown even if a later run fails or somebody interrupts.
     """
     with one_sentence(ctx):
-        conditions, systems, loads = _conditions(options), _systems(options), _loads(options["loads"])
+        conditions, systems, loads = conditions_of(options), _systems(options), _loads(options["loads"])
         source = workload_of({**options, "workload": workload}, as_json=options["as_json"])
         if source is None:
             raise click.UsageError("replay needs a workload: write KIND:FILE, fitted:NAME or hostile:KIND")
         count = counted(source, min(system.settings.blocks * system.settings.block_size for system in systems))
         folder = report_folder(options["report"] or Path("build") / "report" / "replay", "replay.json")
-        told: dict[str, Any] = _replay_header(workload, options, [system.name for system in systems], list(loads))
+        planned = {"systems": [system.name for system in systems], "loads": list(loads)}
+        told: dict[str, Any] = {**replay_header(workload, options), "planned": planned, "runs": []}
         _write_replay(told, folder)
         try:
             with terminal.progress(quiet=options["as_json"]) as progress, kept_off_stdout(options["as_json"]):
                 for load, times in loads.items():
                     faster = evolve(source, rate=source.rate * times)
                     for system in systems:
-                        show = _by_hundreds(progress, f"{system.name[:40]} ×{load}", count)
+                        show = by_hundreds(progress, f"{system.name[:40]} ×{load}", count)
                         _replay_one(told, system, faster, load, conditions, show)
                         _write_replay(told, folder)
         finally:
@@ -98,21 +100,27 @@ def _loads(text: str) -> dict[str, Fraction]:
     return loads
 
 
-def _conditions(options: Mapping[str, Any]) -> Any:
+def conditions_of(options: Mapping[str, Any]) -> Any:
     from ..reference.simulation import Conditions, Objective
 
+    more: Callable[..., dict[str, Any]] | None = None
+    if find_spec("numpy") is not None:
+        from ..simulation_report.intervals import intervals
+
+        more = intervals
     price = options["price_per_hour"]
     return Conditions(
-        profile=_profile(options["cost"]),
+        profile=profile_of(options["cost"]),
         objective=Objective(ttft_ns=options["ttft_ms"] * 1_000_000, tpot_ns=options["tpot_ms"] * 1_000_000),
         seed=options["seed"],
         host_ns=options["host_us"] * 1_000,
         fast_forward=not options["step_by_step"],
         price_per_hour=None if price is None else positive("--price-per-hour", price),
+        more=more,
     )
 
 
-def _profile(name: str | None) -> Any:
+def profile_of(name: str | None) -> Any:
     from ..reference.simulation import DEFAULT, PROFILES
     from ..spec.protocol import did_you_mean
 
@@ -124,27 +132,33 @@ def _profile(name: str | None) -> Any:
 
 def _systems(options: Mapping[str, Any]) -> list[Any]:
     """Each with its settings: those of the device, those of all, its own."""
-    from ..conformance.subjects.guard import guarded
     from ..reference.simulation import System, default_settings
 
-    common = default_settings(_profile(options["cost"])) | read_settings(options["settings"])
+    common = read_settings(options["settings"], default_settings(profile_of(options["cost"])))
     systems = []
     for name in options["systems"] or ("reference",):
-        subject, own = _split_system(name)
-        factory = subject_of(subject, options["timeout_s"])
-        if subject not in ("reference", "optimized"):  # these are ours, and answer as they should
-            factory = guarded(factory, options["timeout_s"])
-        systems.append(System(name, factory, Settings(**common | read_settings(own))))
+        subject, own = split_system(name)
+        factory = guarded_subject(subject, options["timeout_s"])
+        systems.append(System(name, factory, Settings(**read_settings(own, common))))
     return systems
 
 
-def _split_system(text: str) -> tuple[str, list[str]]:
+def guarded_subject(name: str, timeout_s: float) -> Callable[[Settings, int], Subject]:
+    """Held against the protocol, unless it is one of ours, which answer as they should."""
+    from ..conformance.subjects.guard import guarded
+
+    factory = subject_of(name, timeout_s)
+    return factory if name in ("reference", "optimized") else guarded(factory, timeout_s)
+
+
+def split_system(text: str) -> tuple[str, list[str]]:
     """`SUBJECT:NAME=VALUE,NAME=VALUE`; a command is taken as it is."""
-    found = None if text.startswith("exec:") else re.fullmatch(r"(.+?):(\w+=.*)", text)
-    return (text, []) if found is None else (found[1], re.split(r",(?=\w+=)", found[2]))
+    found = None if text.startswith("exec:") else re.fullmatch(r"(.+?):([\w.]+=.*)", text)
+    return (text, []) if found is None else (found[1], re.split(r",(?=[\w.]+=)", found[2]))
 
 
-def _replay_header(workload: str, options: Mapping[str, Any], systems: list[str], loads: list[str]) -> dict[str, Any]:
+def replay_header(workload: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run was made of, beside its systems."""
     from ..reference.simulation import DEFAULT
 
     same = {name: options[name] for name in ("first_s", "rate", "size", "cv", "seed", "host_us", "price_per_hour")}
@@ -154,14 +168,12 @@ def _replay_header(workload: str, options: Mapping[str, Any], systems: list[str]
         "workload": workload,
         **same,
         "cost": cost,
-        "source": _profile(cost).source,
+        "source": profile_of(cost).source,
         "objective": {"ttft_ms": options["ttft_ms"], "tpot_ms": options["tpot_ms"]},
-        "planned": {"systems": systems, "loads": loads},
-        "runs": [],
     }
 
 
-def _by_hundreds(progress: Callable[[str, float, str], None], stage: str, count: int) -> Callable[[int], None]:
+def by_hundreds(progress: Callable[[str, float, str], None], stage: str, count: int) -> Callable[[int], None]:
     shown = [-1]
 
     def show(requests: int) -> None:
@@ -174,7 +186,7 @@ def _by_hundreds(progress: Callable[[str, float, str], None], stage: str, count:
 
 
 def _show_replay(told: Mapping[str, Any], folder: Path, *, as_json: bool) -> None:
-    from ..replay_report import write_page
+    from ..simulation_report import write_page
 
     page = write_page(told, folder)
     if as_json:
