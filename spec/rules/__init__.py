@@ -1,6 +1,6 @@
 """All rules, by family: importing this package fills the registry."""
 
-from . import admit, alternatives, batches, composition, departures, door, early, fairness, iterations  # isort: skip
+from . import admit, alternatives, batches, composition, deferred, departures, door, early, fairness, iterations  # isort: skip
 from . import lanes, life, liveness, log, memory, parking, preemption, recovery, shares, snapshots, steps  # isort: skip
 from . import swapping, turns, waking  # isort: skip
 from . import implications  # isort: skip  (speaks of all of them)
@@ -10,6 +10,7 @@ __all__ = [
     "alternatives",
     "batches",
     "composition",
+    "deferred",
     "departures",
     "door",
     "early",
