@@ -135,7 +135,7 @@ class Scheduler(Parks, AtTheDoor, Deciding, Swapping):
             tables={job.id: list(job.table) for job in live if job.table},
             free=list(pool.free),
             evictable=[*pool.evictable, *pool.leased],
-            obligations=state.leases.obligations() + pool.obligations(),
+            obligations=(*state.leases.obligations(), *pool.obligations()),
             ref_counts=dict(pool.refs),
             index=sorted(pool.key_of),
             client_counters=state.queue.counters(),
