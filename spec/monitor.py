@@ -868,8 +868,10 @@ class Monitor(HostBlocks):
 
     def available(self) -> int:
         """Blocks that nobody holds, and that no step in flight may still write to."""
-        under_way = sum(block in self.world.free for block in set().union(*self.deferred.values()))
-        return len(self.world.free) + len(self.world.evictable) - under_way
+        there = len(self.world.free) + len(self.world.evictable)
+        if not self.deferred:
+            return there
+        return there - sum(block in self.world.free for block in set().union(*self.deferred.values()))
 
     def _defer_frees(self, track: Track) -> None:
         """It has ended: what steps in flight may write to, as they were planned."""
