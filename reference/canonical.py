@@ -142,7 +142,8 @@ def _pool(state: State, names: Names) -> Hashable:
     evictable, free = names.table(pool.evictable), names.table(pool.free)
     held = sorted((*names.table([block]), count) for block, count in pool.refs.items())
     index = sorted((*names.table([block]), key) for key, block in pool.index.items())
-    return evictable, free, tuple(held), tuple(index), names.table(pool.leased)
+    deferred = [tuple(sorted(names.table(sorted(blocks)))) for _, blocks in sorted(pool.deferred.items())]
+    return evictable, free, tuple(held), tuple(index), names.table(pool.leased), tuple(deferred)
 
 
 def _parking(state: State, jobs: list[Job], names: Names) -> Hashable:

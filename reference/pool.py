@@ -12,7 +12,7 @@ from attrs import Factory, define
 @define(eq=False)
 class Pool:
     """`free` is a stack; `evictable` keeps the order in which blocks were let go, the oldest first, `leased` those of
-    them that are pinned; `pins`: by how many leases."""
+    them that are pinned; `pins`: by how many leases.  `deferred`: step in flight -> blocks that are free after it."""
 
     blocks: int
     free: list[int]
@@ -22,6 +22,7 @@ class Pool:
     key_of: dict[int, int] = Factory(dict)
     leased: dict[int, None] = Factory(dict)
     pins: Counter[int] = Factory(Counter)
+    deferred: dict[int, set[int]] = Factory(dict)
 
     @classmethod
     def of(cls, blocks: int) -> "Pool":
@@ -68,8 +69,26 @@ class Pool:
             self.leased[block] = None
         elif block in self.key_of:
             self.evictable[block] = None
-        else:
+        elif all(block not in blocks for blocks in self.deferred.values()):
             self.free.append(block)
+
+    def defer(self, step: int, blocks: set[int]) -> None:
+        """Of somebody who ends: the step may still write to them."""
+        if blocks:
+            self.deferred.setdefault(step, set()).update(blocks)
+
+    def completes(self, step: int) -> None:
+        """What it may have written to is free, but for what a later one still may."""
+        for block in sorted(self.deferred.pop(step, ())):
+            self.give_back(block)
+
+    def give_back(self, block: int) -> None:
+        if block not in self.refs and all(block not in blocks for blocks in self.deferred.values()):
+            self.free.append(block)
+
+    def obligations(self) -> list[tuple[int, str, str]]:
+        """Block, owner, reason."""
+        return [(block, str(step), "write") for step, blocks in self.deferred.items() for block in sorted(blocks)]
 
     def pin(self, block: int) -> None:
         """A block that the index names is evicted after all others."""

@@ -70,8 +70,10 @@ class Scheduler(Parks, AtTheDoor, Deciding, Swapping):
     def notify(self, event: Mapping[str, Any], now_ns: int) -> Sequence[Delta]:
         """News of the world; those that nobody knows change nothing."""
         self.begin_call(now_ns)
-        if event.get("type") == "disconnected" and self.state.settings.cancel_on_disconnect:
-            self.disconnect(event.get("request", ""))
+        request = event.get("request")
+        is_gone = event.get("type") == "disconnected" and isinstance(request, str)
+        if is_gone and self.state.settings.cancel_on_disconnect:
+            self.disconnect(str(request))
         self.hear_of(event)
         return self.state.deltas
 
@@ -92,6 +94,7 @@ class Scheduler(Parks, AtTheDoor, Deciding, Swapping):
             return []
         self.begin_call(now_ns)
         entries = state.in_flight.pop(outcome.step)
+        state.pool.completes(outcome.step)
         if state.gate is not None:
             state.gate.completes(outcome.step, now_ns)
         tokens = dict(zip(outcome.request, outcome.token, strict=True))
@@ -135,7 +138,7 @@ class Scheduler(Parks, AtTheDoor, Deciding, Swapping):
             tables={job.id: list(job.table) for job in live if job.table},
             free=list(pool.free),
             evictable=[*pool.evictable, *pool.leased],
-            obligations=tuple(state.leases.obligations()),
+            obligations=(*state.leases.obligations(), *pool.obligations()),
             ref_counts=dict(pool.refs),
             index=sorted(pool.key_of),
             client_counters=state.queue.counters(),
@@ -284,6 +287,15 @@ class Scheduler(Parks, AtTheDoor, Deciding, Swapping):
         if self.record:
             self.state.deltas.append(("preempted", job.id, how, requester.id))
 
+    def defer_frees(self, job: Job) -> None:
+        """Blocks that steps in flight may write to are not free when it ends."""
+        state, size = self.state, self.state.settings.block_size
+        for step, entries in state.in_flight.items() if state.settings.defer_frees else ():
+            for entry in entries:
+                if entry.job is job and entry.epoch == job.epoch:
+                    last = (entry.start + entry.tokens - 1) // size
+                    state.pool.defer(step, set(job.table[entry.start // size : last + 1]))
+
     def stand_up(self, job: Job) -> None:
         """Out of the running set; results that are under way are not its own any more."""
         self.give_all(job)
@@ -297,6 +309,7 @@ class Scheduler(Parks, AtTheDoor, Deciding, Swapping):
 
     def end(self, job: Job, event: Delta) -> None:
         state = self.state
+        self.defer_frees(job)
         self.give_all(job)
         self.end_lease(job.id, "ended")
         state.parking.leave(job)
@@ -401,6 +414,8 @@ def claims_of(settings: Settings) -> frozenset[str]:
         claims.add("disconnects")
     if settings.park_timeout_ns:
         claims.add("parking")
+    if settings.defer_frees:
+        claims.add("deferred_frees")
     return frozenset(claims | claims_of_sharing(settings) | claims_of_door(settings))
 
 

@@ -186,6 +186,7 @@ class Monitor(HostBlocks):
         in_order = {lane.name for lane in self.settings.lanes if lane.order == "fifo"}
         self.lines = Lines(in_order, by_length=bool(self.settings.resident_tokens))
         self.spells = Spells()
+        self.deferred: dict[int, set[int]] = {}
         self.parking = Parking(self.settings.park_timeout_ns if self.claims(CLAIM) else 0)
         self._set_parameters()
         wanted = content and self.shows_tables
@@ -453,7 +454,7 @@ class Monitor(HostBlocks):
             raise ProtocolError("step", "step", plan.step, "steps are numbered from 1")
         somebody_enters = not self.held.keys().isdisjoint(plan.request)
         tracks = [] if somebody_enters else self._planned(plan)
-        view = self.view = StepView(plan, self._available(), not self.in_flight)
+        view = self.view = StepView(plan, self.available(), not self.in_flight)
         self._fire("BeginStep", plan.step)
         self._apply("step", plan.deltas)
         if somebody_enters:
@@ -495,6 +496,7 @@ class Monitor(HostBlocks):
         repeated = outcome.step not in self.in_flight
         if repeated and outcome.step > self.last_step:
             raise ProtocolError("complete", "outcome.step", outcome.step, "was never planned")
+        self.deferred.pop(outcome.step, None)
         self._fire("BeginComplete", outcome.step)
         self._outcome = outcome
         if repeated:
@@ -589,9 +591,10 @@ class Monitor(HostBlocks):
         self._acquire("Share", track, delta[2])
 
     def _acquire(self, event: str, track: Track, blocks: Sequence[int]) -> None:
-        before = self._available()
+        before = self.available()
         if event == "Take":
             stays.spare_leased(self, blocks)
+            self._tell("on_take", track, blocks)
         for block in blocks:
             self._fire(event, track.id, block)
             track.table.append(block)
@@ -600,7 +603,7 @@ class Monitor(HostBlocks):
         self._touched[track.id] = None
         if self.view is not None:
             acquired = self.view.acquired
-            acquired[track.id] = acquired.get(track.id, 0) + before - self._available()
+            acquired[track.id] = acquired.get(track.id, 0) + before - self.available()
 
     def _gave(self, track: Track, delta: Delta) -> None:
         for block in delta[2]:
@@ -695,6 +698,8 @@ class Monitor(HostBlocks):
             refund = self.ledger.end(track)
             if refund:
                 self._tell("on_charge", track, -refund)
+        if self.claims("deferred_frees"):
+            self._defer_frees(track)
         self._leaves(track)
         if self.keeps_lanes and (refund := self.lane_ledger.end(track)):
             self._tell("on_lane_charge", track.lane, -refund)
@@ -864,8 +869,23 @@ class Monitor(HostBlocks):
     def _holders(self, block: int) -> Iterable[Track]:
         return [self.tracks[r] for r in self.world.BlockId[block].holders if r in self.tracks]
 
-    def _available(self) -> int:
-        return len(self.world.free) + len(self.world.evictable)
+    def available(self) -> int:
+        """Blocks that nobody holds, and that no step in flight may still write to."""
+        there = len(self.world.free) + len(self.world.evictable)
+        if not self.deferred:
+            return there
+        return there - sum(block in self.world.free for block in set().union(*self.deferred.values()))
+
+    def _defer_frees(self, track: Track) -> None:
+        """It has ended: what steps in flight may write to, as they were planned."""
+        size = self.settings.block_size
+        for flight in self.in_flight.values():
+            if track in flight.departed:
+                continue
+            for other, start, tokens in zip(flight.tracks, flight.start, flight.tokens, strict=True):
+                if other is track:
+                    blocks = flight.table_of(track)[start // size : (start + tokens - 1) // size + 1]
+                    self.deferred.setdefault(flight.step, set()).update(blocks)
 
     @property
     def has_obligations(self) -> bool:
@@ -885,7 +905,7 @@ class Monitor(HostBlocks):
 
     def available_unleased(self) -> int:
         """Blocks that nobody holds, and that are leased to nobody."""
-        return self._available() - sum(block in self.world.evictable for block in self.parking.pins)
+        return self.available() - sum(block in self.world.evictable for block in self.parking.pins)
 
     def reserved_tokens(self, track: Track) -> int:
         """Positions that an admission may take blocks for: what the subject claims to reserve, or was asked to."""

@@ -745,6 +745,8 @@ def _plain(value: Any) -> Any:
     if type(value) in _WITH_PAIRS:
         return fields_as_json(value)
     names = _NAMES.get(type(value))
+    if type(value) is Outcome and not value.pause:
+        names = _WITHOUT_PAUSE
     if names is not None:
         plain = {name: getattr(value, name) for name in names}
         if type(value) is Plan and value.pool is None:
@@ -764,5 +766,6 @@ _NAMES = {
     for cls in vars(vocabulary).values()
     if isinstance(cls, type) and hasattr(cls, "__attrs_attrs__")
 }
+_WITHOUT_PAUSE = tuple(name for name in fields_dict(Outcome) if name != "pause")
 _WITH_PAIRS = (Settings, Capabilities)
 _encoder = json.JSONEncoder(default=_plain, separators=(",", ":"), allow_nan=False, check_circular=False)

@@ -159,7 +159,8 @@ class Settings:
 
     `park_timeout_ns`: a request that depends on something (a tool, a transfer, a grammar) is parked until it is there,
     at most so long; 0: nobody looks at dependencies.  `hold_ns`: so long the prefix cache keeps for a request that is
-    parked in the middle what it computed; 0: it is dropped, and computed again.
+    parked in the middle what it computed; 0: it is dropped, and computed again.  `defer_frees`: blocks of a request
+    that has ended are free when no step in flight can write to them any more.
     """
 
     blocks: int = 64
@@ -209,6 +210,7 @@ class Settings:
     cancel_on_disconnect: bool = False
     park_timeout_ns: int = 0
     hold_ns: int = 0
+    defer_frees: bool = False
     host_blocks: int = 0
     recover: Recover = "recompute"
     swap_block_ns: int = 0
@@ -283,6 +285,7 @@ _ALLOWED = {
     "log_waits": (False, True),
     "log_decisions": (False, True),
     "cancel_on_disconnect": (False, True),
+    "defer_frees": (False, True),
 } | ALLOWED_OF_RECOVERY
 _LEAST_OF_A_LANE = {
     "share_percent": 1,

@@ -34,7 +34,7 @@ def _true_counters(m: "Monitor") -> dict[str, int]:
     world = m.world
     counters = {"running": len(world.running), "waiting": m.waiting - m.swapped, "swapped": m.swapped}
     if m.shows_tables:
-        counters |= {"free_blocks": len(world.free) + len(world.evictable), "used_blocks": len(world.in_use)}
+        counters |= {"free_blocks": m.available(), "used_blocks": len(world.in_use)}
         counters |= {"free_host_blocks": len(world.host_free)}
     return counters
 

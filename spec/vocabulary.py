@@ -300,6 +300,7 @@ CLAIMS: Mapping[str, str] = {
     "early": "whoever is refused for a predicted wait would be at any larger load",
     "alternatives": "who would be refused is held or converted as the door declares, once, with a record",
     "clairvoyant": "decisions may read when a request will end, though nobody is told: for oracles to compare with",
+    "deferred_frees": "blocks of whoever has ended are free when no step in flight can write to them any more",
     "engine": "an engine computes what is planned, and what it computed can be compared (schedspec serve-sim)",
     "one_generation": "an idempotency key names one generation while it lives, and retain_ns after it finished",
 }

@@ -49,7 +49,7 @@ class Reason:
 
 def reason_of(m: "Monitor", view: "StepView", track: "Track") -> Reason:
     """By the state at the end of the step: who was admitted before it has what it got."""
-    s, available = m.settings, len(m.world.free) + len(m.world.evictable)
+    s, available = m.settings, m.available()
     if view.victims:
         return Reason("victims")
     if len(m.world.running) >= s.seats:
@@ -91,7 +91,7 @@ def may_hold(m: "Monitor", view: "StepView", track: "Track", limit: str) -> bool
 
 def _is_short(m: "Monitor", track: "Track", limit: str) -> bool:
     kept = m.settings.watermark_blocks if limit == "watermark" and m.world.running else 0
-    return needed_blocks(m, track) > len(m.world.free) + len(m.world.evictable) - kept
+    return needed_blocks(m, track) > m.available() - kept
 
 
 def needed_budget(m: "Monitor", track: "Track") -> int:

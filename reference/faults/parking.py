@@ -224,6 +224,14 @@ class GivesUpLeases(Scheduler):
         super().grow(job, positions)
 
 
+@fault("KV-9")
+class FreesAtOnce(Scheduler):
+    """Blocks are free when their request ends, whatever is under way."""
+
+    def defer_frees(self, job: Job) -> None:
+        """Nothing."""
+
+
 @fault("LIVE-9")
 class RetriesWhenSomebodyEnds(Scheduler):
     """Who did not fit is tried again when somebody ends or comes; a cancel is no end."""

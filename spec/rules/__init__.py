@@ -1,8 +1,8 @@
 """All rules, by family: importing this package fills the registry."""
 
-from . import admit, alternatives, batches, composition, departures, door, early, fairness, iterations  # isort: skip
-from . import lanes, life, liveness, log, memory, output, parking, preemption, recovery, shares  # isort: skip
-from . import snapshots, steps, swapping, transfers, turns, waking  # isort: skip
+from . import admit, alternatives, batches, composition, deferred, departures, door, early, fairness  # isort: skip
+from . import iterations, lanes, life, liveness, log, memory, output, parking, preemption, recovery  # isort: skip
+from . import shares, snapshots, steps, swapping, transfers, turns, waking  # isort: skip
 from . import implications  # isort: skip  (speaks of all of them)
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "alternatives",
     "batches",
     "composition",
+    "deferred",
     "departures",
     "door",
     "early",

@@ -44,6 +44,9 @@ class TraceRule:
     def on_unparked(self, m: "Monitor", parked: "Parked", how: str) -> None:
         """It is about to wait again (`unparked`) or to end."""
 
+    def on_take(self, m: "Monitor", track: "Track", blocks: "Sequence[int]") -> None:
+        """It is about to take fresh blocks."""
+
     def on_leased(self, m: "Monitor", track: "Track", blocks: "Sequence[int]", until_ns: int) -> None: ...
 
     def on_lease_over(self, m: "Monitor", track: "Track", cause: str) -> None: ...

@@ -71,7 +71,7 @@ def surely_blocked(m: "Monitor", head: "Track", picked: "Track") -> bool:
     """Whether the blocks that `head` asks for were not there just before `picked` took its own."""
     size, kept = m.settings.block_size, m.settings.watermark_blocks if m.world.running else 0
     taken = m.view.acquired.get(picked.id, 0) if m.view is not None else 0
-    available = len(m.world.free) + len(m.world.evictable) + taken - kept
+    available = m.available() + taken - kept
     cached = _cached_blocks(m, head)
     return blocks_for(_asked_tokens(m, head, picked, cached * size), size) - cached > available
 

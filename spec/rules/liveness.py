@@ -174,7 +174,7 @@ class Idleness(TraceRule):
     def has_room(self, m: "Monitor", view: "StepView", track: "Track", freed_blocks: int = 0) -> bool:
         budget = m.settings.chunked_prefill or view.budget_left >= tokens_to_hold(m, track)
         kept = m.settings.watermark_blocks if m.world.running else 0
-        available = len(m.world.free) + len(m.world.evictable) + freed_blocks - kept
+        available = m.available() + freed_blocks - kept
         return budget and needed_blocks(m, track) <= available and not has_stray(m, track)
 
     def complain(self, m: "Monitor", view: "StepView", track: "Track") -> None:
@@ -185,7 +185,7 @@ class Idleness(TraceRule):
             request=track.id,
             budget_left=view.budget_left,
             seats_left=m.settings.seats - len(m.world.running),
-            available_blocks=len(m.world.free) + len(m.world.evictable),
+            available_blocks=m.available(),
         )
 
 

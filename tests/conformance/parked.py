@@ -13,11 +13,16 @@ TIMEOUTS_NS = (40, 200)
 PERCENT = 12
 """Of worlds in which somebody is parked."""
 
+DEFERRED_PERCENT = 15
+"""Of worlds in which steps overlap."""
+
 AT_THE_DOOR = ("grammar", "transfer")
 
 
 def with_parking(dice: Random, settings: Settings) -> Settings:
-    """Now and then requests are parked, where nobody promises how long they wait."""
+    """Now and then requests are parked, where nobody promises how long they wait; and frees are deferred."""
+    if settings.overlap_depth > 1 and dice.randrange(100) < DEFERRED_PERCENT:
+        settings = evolve(settings, defer_frees=True)
     if dice.randrange(100) >= PERCENT:
         return settings
     timeout_ns = dice.choice(TIMEOUTS_NS)

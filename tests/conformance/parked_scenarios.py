@@ -81,6 +81,12 @@ def whoever_runs_is_cancelled_and_somebody_waits() -> Built:
     return ("LIVE-9",), settings, (*ops, *rounds(4))
 
 
+def somebody_is_cancelled_while_a_step_writes_its_blocks() -> Built:
+    settings = Settings(blocks=4, block_size=1, seats=1, token_budget=8, overlap_depth=2, defer_frees=True)
+    ops = (submit("a", 3, 2), submit("b", 2, 2), STEP, cancel("a"), STEP, COMPLETE, STEP, COMPLETE)
+    return ("KV-9",), settings, (*ops, *rounds(3))
+
+
 PARKED = (
     a_transfer_is_there_or_fails,
     what_somebody_depends_on_does_not_come_in_time,
@@ -94,4 +100,5 @@ PARKED = (
     memory_is_needed_that_is_leased,
     a_request_lacks_blocks,
     whoever_runs_is_cancelled_and_somebody_waits,
+    somebody_is_cancelled_while_a_step_writes_its_blocks,
 )
