@@ -1,8 +1,8 @@
 """All rules, by family: importing this package fills the registry."""
 
 from . import admit, alternatives, batches, composition, departures, door, early, fairness, iterations  # isort: skip
-from . import lanes, life, liveness, log, memory, parking, preemption, recovery, shares, snapshots, steps  # isort: skip
-from . import swapping, turns, waking  # isort: skip
+from . import lanes, life, liveness, log, memory, output, parking, preemption, recovery, shares  # isort: skip
+from . import snapshots, steps, swapping, transfers, turns, waking  # isort: skip
 from . import implications  # isort: skip  (speaks of all of them)
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "liveness",
     "log",
     "memory",
+    "output",
     "parking",
     "preemption",
     "recovery",
@@ -28,6 +29,7 @@ __all__ = [
     "snapshots",
     "steps",
     "swapping",
+    "transfers",
     "turns",
     "waking",
 ]
