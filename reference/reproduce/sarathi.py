@@ -88,7 +88,13 @@ TARGETS = (
     Target("capacity of Yi-34B, Sarathi / vLLM", 3.7, PAPER + "section 5.2, strict, sharegpt4", within_percent=25),
     Target("capacity of Yi-34B, Sarathi / Orca", 4.0, PAPER + "section 5.2, strict, sharegpt4", within_percent=25),
     Target("ranks of table 4, sharegpt4, as published", 6, PAPER + "table 4: TTFT and TBT of three", within_points=0),
-    Target("ranks of table 4, arxiv, as published", 6, PAPER + "table 4: TTFT and TBT of three", within_points=0),
+    Target(
+        "ranks of table 4, arxiv, as published",
+        6,
+        PAPER + "table 4; its lengths are not public, and drawn from published quantiles here",
+        within_points=0,
+        directional=True,
+    ),
     Target("tokens that waited for longer than any step, Sarathi", 0, PAPER + "figure 1: no stalls", within_points=0),
 )
 
