@@ -16,6 +16,7 @@ from .sampling import GREEDY, Sampling, sample
 from .tables import Tables
 
 ENDS = ("finished", "failed", "cancelled", "expired")
+SWAPS = ("swapped_out", "swapped_in")
 
 
 @define(eq=False)
@@ -41,18 +42,22 @@ class Engine:
 
     Each step writes all its keys and values before it reads any (executor order `writes_first`).  A token that was
     sampled is known to the engine at once, so the next step may be planned before the scheduler has heard of it.
+    `host_blocks` are for requests that are preempted by swap.
     """
 
     model: Model
     blocks: int
     block_size: int
+    host_blocks: int = 0
     pool: Pool = field(init=False)
+    host: Pool = field(init=False)
     tables: Tables = field(init=False)
     sequences: dict[str, Known] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
         model = self.model
         self.pool = Pool.of(model.config, self.blocks, self.block_size, model.dtype, model.device)
+        self.host = Pool.of(model.config, self.host_blocks, self.block_size, model.dtype, "cpu")
         self.tables = Tables(self.blocks, self.block_size)
 
     def submit(self, request: Request, sampling: Sampling = GREEDY) -> None:
@@ -71,11 +76,25 @@ class Engine:
         self.sequences[request.id] = Known(list(request.prompt_ids), sampling)
 
     def hear(self, deltas: Sequence[Delta]) -> None:
-        """What a call of the scheduler changed."""
-        self.tables.hear(deltas)
-        for name, *fields in deltas:
+        """What a call of the scheduler changed.  Blocks are copied to the host and back as it says so."""
+        for delta in deltas:
+            name, *fields = delta
             if name in ENDS:
                 self.sequences.pop(fields[0], None)
+            elif name in SWAPS:
+                self._swap(*fields, is_out=name == "swapped_out")
+            else:
+                self.tables.hear([delta])
+
+    def _swap(self, request: str, host: Sequence[int], *, is_out: bool) -> None:
+        table = self.tables.of(request)
+        if len(host) > len(table):
+            raise EngineError(f"{request} swaps {len(host)} blocks, but its table is {table}")
+        pairs = list(zip(table, host, strict=False))
+        if is_out:
+            self.pool.copy_to(self.host, pairs, self.model.operations)
+        else:
+            self.host.copy_to(self.pool, [(saved, block) for block, saved in pairs], self.model.operations)
 
     def execute(self, plan: Plan) -> Sampled:
         """Raises EngineError where the plan does not match the tables; then nothing was run."""

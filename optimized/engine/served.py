@@ -17,7 +17,7 @@ from ...spec.vocabulary import (
     Subject,
 )
 from .engine import Engine, Sampled
-from .errors import EngineError
+from .errors import EngineError, TablesDiffer
 from .sampling import GREEDY, Sampling
 
 Heard = Callable[[Message], None]
@@ -39,6 +39,7 @@ class Served:
     executed: Executed = lambda plan, sampled: None
     sampling_of: Callable[[Request], Sampling] = lambda request: GREEDY
     observes: bool = True
+    compared_tables: int = 0
     _tokens: dict[int, dict[str, int]] = field(init=False, factory=dict)
 
     def capabilities(self) -> Capabilities:
@@ -98,6 +99,7 @@ class Served:
         if shown is None:
             return
         self.heard(Message("observe", now_ns, None, shown))
+        self.compared_tables += len(shown.tables)
         unlike = self.engine.tables.unlike(shown.tables)
         if unlike is not None:
-            raise EngineError(f"KV-17: {unlike}")
+            raise TablesDiffer(f"KV-17: {unlike}")

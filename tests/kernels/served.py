@@ -22,6 +22,7 @@ from schedspec.spec.vocabulary import Message, Plan, Request, Settings
 CONFIG = ModelConfig(vocabulary=29, hidden=16, layers=1, heads=4, kv_heads=2, head_dim=4, mlp=12, positions=128)
 COMMON = (3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8)
 """Prompts begin like this, some of them for longer."""
+SWAPPING: dict[str, Any] = {"host_blocks": 40, "recover": "swap"}
 
 
 def model_of(
@@ -39,6 +40,7 @@ class Story:
     outputs: dict[str, list[int]] = Factory(dict)
     steps: int = 0
     preempted: int = 0
+    swapped: int = 0
     shared: int = 0
     batched: int = 0
     chunked: int = 0
@@ -58,17 +60,18 @@ def drawn(dice: Random, most: int = 6) -> Case:
     """Little memory, small budgets, one or two steps in flight."""
     size = dice.choice((1, 2, 3, 4, 8))
     settings = Settings(
-        blocks=dice.randint(-(-30 // size), -(-38 // size)),
+        blocks=dice.randint(-(-24 // size), -(-30 // size)),
         block_size=size,
-        seats=dice.randint(2, 5),
+        seats=dice.randint(3, 5),
         token_budget=dice.choice((2, 3, 5, 8, 40)),
         prefix_caching=dice.random() < 0.5,
         overlap_depth=dice.choice((1, 1, 2)),
+        **(SWAPPING if dice.random() < 0.5 else {}),
     )
     requests = []
     for number in range(dice.randint(3, most)):
-        prompt = [*COMMON[: dice.randint(0, 12)], *(dice.randrange(29) for _ in range(dice.randint(1, 6)))]
-        request = Request(id=f"r{number}", prompt_ids=prompt, max_output_tokens=dice.randint(1, 12))
+        prompt = [*COMMON[: dice.randint(0, 8)], *(dice.randrange(29) for _ in range(dice.randint(1, 4)))]
+        request = Request(id=f"r{number}", prompt_ids=prompt, max_output_tokens=dice.randint(2, 12))
         sampling = dice.choice((GREEDY, Sampling(temperature=0.8, seed=number)))
         requests.append((dice.randint(0, 3), request, sampling))
     cancels = {f"r{number}": dice.randint(2, 9) for number in range(len(requests)) if dice.random() < 0.1}
@@ -79,12 +82,12 @@ def run(
     case: Case,
     model: Model | None = None,
     *,
-    engine_of: Callable[[Model, int, int], Engine] = Engine,
+    engine_of: Callable[[Model, int, int, int], Engine] = Engine,
     judge_by: Model | None = None,
 ) -> Story:
     """Until everybody has ended.  `judge_by`: the model whose requests alone are right, if not the same."""
     model = model or model_of()
-    engine = engine_of(model, case.settings.blocks, case.settings.block_size)
+    engine = engine_of(model, case.settings.blocks, case.settings.block_size, case.settings.host_blocks)
     witness, story = Witness(judge_by or model), Story()
     sampling = {request.id: how for _, request, how in case.requests}
 
@@ -113,6 +116,7 @@ def run(
         plan = served.step(call)
         for name, *fields in plan.deltas:
             story.preempted += name == "preempted"
+            story.swapped += name == "swapped_in"
             story.shared += len(fields[1]) if name == "shared" else 0
         if plan.request:
             flights.append(plan)

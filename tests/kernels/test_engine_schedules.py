@@ -21,12 +21,13 @@ from schedspec.optimized.engine import EngineError, sampling
 from schedspec.optimized.engine.engine import Engine
 from schedspec.optimized.engine.model import Model
 from schedspec.optimized.engine.operations import Operations, plain, triton
+from schedspec.optimized.engine.pool import Pool
 from schedspec.optimized.engine.sampling import GREEDY, Sampling
 from schedspec.optimized.engine.tables import Tables
 from schedspec.spec.monitor import Monitor
 from schedspec.spec.vocabulary import Header, Message, Request, Settings
 
-from .served import COMMON, Case, Story, drawn, model_of, run
+from .served import COMMON, SWAPPING, Case, Story, drawn, model_of, run
 
 torch.set_num_threads(1)
 DEEP = int(os.environ.get("SCHEDSPEC_ENGINE_EXAMPLES", "0"))
@@ -60,6 +61,7 @@ def cases(draw: Any, most: int = 5, prompt: int = 6, output: int = 6) -> Case:
         token_budget=draw(st.sampled_from((1, 2, 3, 5, 8, 40))),
         prefix_caching=draw(st.booleans()),
         overlap_depth=draw(st.integers(1, 2)),
+        **draw(st.sampled_from(({}, SWAPPING))),
     )
     return Case(settings, requests)
 
@@ -98,10 +100,10 @@ def stories(count: int, model: Callable[[], Model] = model_of, **options: Any) -
 
 
 def test_drawn_schedules_batch_chunk_preempt_and_share() -> None:
-    told = stories(10)
+    told = stories(12)
     assert [story.findings for story in told] == [[]] * len(told)
-    for what in ("preempted", "shared", "batched", "chunked", "compared"):
-        assert sum(getattr(story, what) for story in told) > 5, what
+    for what in ("preempted", "swapped", "shared", "batched", "chunked", "compared"):
+        assert sum(getattr(story, what) for story in told) >= 2, what
 
 
 def test_what_is_recorded_passes_at_the_level_of_blocks_and_contents() -> None:
@@ -220,6 +222,20 @@ def test_noise_that_follows_the_step_is_caught(monkeypatch: pytest.MonkeyPatch) 
     noise = sampling.gumbel
     monkeypatch.setattr(sampling, "gumbel", lambda seed, position, count: noise(seed, next(calls), count))
     assert run(TIGHT).findings[0].rule == "OUT-1"
+
+
+def test_a_swap_that_brings_back_other_blocks_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    swapped = evolve(TIGHT, settings=evolve(TIGHT.settings, prefix_caching=False, **SWAPPING))
+    told = run(swapped)
+    assert told.findings == []
+    assert told.swapped > 0
+    copy = Pool.copy_to
+    monkeypatch.setattr(Pool, "copy_to", lambda self, other, pairs, run: copy(self, other, pairs[:-1], run))
+    try:
+        found = {finding.rule for finding in run(swapped).findings}
+    except EngineError as error:
+        found = {"KV-12"} if "are not all finite" in str(error) else {str(error)}
+    assert "KV-12" in found
 
 
 def test_an_engine_that_reads_before_it_writes_is_caught() -> None:

@@ -16,7 +16,8 @@ from .parts import counted, one_sentence, read_settings, report_folder, workload
 from .recorded import judge_file
 
 if TYPE_CHECKING:
-    from ..optimized.engine.alone import Witness
+    from ..conformance.recorded import Judged
+    from ..optimized.engine.alone import Finding, Witness
     from ..optimized.engine.model import Model
     from ..optimized.engine.sampling import Sampling
 
@@ -66,15 +67,16 @@ def serve_sim(ctx: click.Context, /, **options: Any) -> None:
         with terminal.progress(quiet=options["as_json"]) as progress:
             run = _serve(model, settings, source, options, folder / TRACE, _shown(progress, count))
             judged = judge_file(folder / TRACE, progress, plain=False)
+        run.tell(judged)
         write_recorded(folder, judged)
-        status = 1 if run.findings else judged.exit_status(strict=options["strict"])
+        status = judged.exit_status(strict=options["strict"])
         if options["as_json"]:
             click.echo(json.dumps({"run": run.told(), "trace": result_json(judged, strict=options["strict"])}))
         else:
             terminal.print_trace(judged, folder)
             terminal.print_aside(run.sentence())
             for finding in run.findings[:3]:
-                terminal.print_aside(finding)
+                terminal.print_aside(str(finding))
     sys.exit(status)
 
 
@@ -94,7 +96,25 @@ class Run:
     seconds: float = 0.0
     compared_tokens: int = 0
     compared_positions: int = 0
-    findings: list[str] = Factory(list)
+    compared_tables: int = 0
+    findings: list["Finding"] = Factory(list)
+
+    def tell(self, judged: "Judged") -> None:
+        """The verdicts of rules about what was computed, which no trace shows."""
+        from ..conformance.check import Failure
+        from ..conformance.script import Script
+
+        found = judged.findings
+        counts = {"OUT-1": self.compared_tokens, "OUT-2": self.compared_tokens, "KV-17": self.compared_tables}
+        for rule, count in counts.items():
+            found.missing.pop(rule, None)
+            found.bound[rule], found.exercised[rule] = 1, count
+        script = Script(judged.header.settings, judged.header.seed, ())
+        for finding in reversed(self.findings):  # the first one stays
+            found.examples_of[finding.rule] = Failure(
+                rule=finding.rule, conjunct=f"{finding.rule}.engine", stage="serving", script=script, also=[],
+                messages=finding.step,
+            )  # fmt: skip
 
     def sentence(self) -> str:
         same = "differ" if self.findings else "are the same, bit for bit"
@@ -105,9 +125,10 @@ class Run:
         )
 
     def told(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("steps", "tokens", "outputs", "preempted", "seconds")} | {
-            "alone": {"tokens": self.compared_tokens, "positions": self.compared_positions, "findings": self.findings}
-        }
+        findings = [str(finding) for finding in self.findings]
+        alone = {"tokens": self.compared_tokens, "positions": self.compared_positions, "findings": findings}
+        counted = {name: getattr(self, name) for name in ("steps", "tokens", "outputs", "preempted", "seconds")}
+        return counted | {"alone": alone}
 
 
 def _settings(texts: Iterable[str], positions: int) -> Settings:
@@ -152,8 +173,9 @@ def _serve(
     file: Path,
     progress: Callable[[int], None],
 ) -> Run:
-    from ..optimized.engine.alone import Witness
+    from ..optimized.engine.alone import Finding, Witness
     from ..optimized.engine.engine import Engine
+    from ..optimized.engine.errors import TablesDiffer
     from ..optimized.engine.served import Served
     from ..reference import make
     from ..reference.simulation import DEFAULT, PROFILES, Simulation
@@ -161,7 +183,7 @@ def _serve(
     from ..spec.workloads import to_requests
 
     run, witness = Run(), Witness(model)
-    engine = Engine(model, settings.blocks, settings.block_size)
+    engine = Engine(model, settings.blocks, settings.block_size, settings.host_blocks)
     subject = make(settings, options["seed"])
     header = Header(settings=settings, capabilities=subject.capabilities(), seed=options["seed"], subject="reference")
 
@@ -169,7 +191,7 @@ def _serve(
         run.steps += 1
         run.tokens += sum(plan.tokens)
         run.outputs += len(sampled.token)
-        run.findings += [str(finding) for finding in witness.judge(engine, plan, sampled)]
+        run.findings += witness.judge(engine, plan, sampled)
 
     begun = time.monotonic()
     with file.open("w", encoding="utf-8") as lines:
@@ -178,8 +200,12 @@ def _serve(
         depth = settings.overlap_depth if "overlap" in header.capabilities.claims else 1
         simulation = Simulation(served, PROFILES[DEFAULT].cost, depth=depth, fast_forward=False)
         arrivals = to_requests(source.arrivals(), options["seed"], vocabulary_tokens=model.config.vocabulary)
-        simulation.run(arrivals, progress=progress)
-        heard(Message("end", simulation.log.now_ns))
+        try:
+            simulation.run(arrivals, progress=progress)
+            heard(Message("end", simulation.log.now_ns))
+        except TablesDiffer as error:
+            run.findings.append(Finding("KV-17", run.steps + 1, "", str(error)))
+    run.compared_tables = served.compared_tables
     run.seconds = time.monotonic() - begun
     run.compared_tokens, run.compared_positions = witness.compared_tokens, witness.compared_positions
     return run
