@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from .counters import COUNTERS
 from .engine import ENGINE
 from .step import Possible
+from .transfers import TRANSFERS
 
 from . import host  # isort: skip  (adds to the steps of the engine)
 
 __all__ = ["POSSIBLE", "Possible", "host"]
 
-POSSIBLE: Mapping[str, Sequence[Possible]] = {"engine": ENGINE, "counters": COUNTERS}
+POSSIBLE: Mapping[str, Sequence[Possible]] = {"engine": ENGINE, "counters": COUNTERS, "transfers": TRANSFERS}
 """Theory -> its steps."""

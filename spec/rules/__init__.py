@@ -2,7 +2,7 @@
 
 from . import admit, alternatives, batches, composition, departures, door, early, fairness, iterations  # isort: skip
 from . import lanes, life, liveness, log, memory, output, parking, preemption, recovery, shares  # isort: skip
-from . import snapshots, steps, swapping, turns, waking  # isort: skip
+from . import snapshots, steps, swapping, transfers, turns, waking  # isort: skip
 from . import implications  # isort: skip  (speaks of all of them)
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "snapshots",
     "steps",
     "swapping",
+    "transfers",
     "turns",
     "waking",
 ]

@@ -120,6 +120,8 @@ class ChunksUseTheBudget(TraceRule):
 
     def on_step(self, m: "Monitor", view: "StepView") -> None:
         plan, most = view.plan, m.settings.chunk_tokens
+        if not m.world.prefill:
+            return
         for request, start, tokens in zip(plan.request, plan.start, plan.tokens, strict=True):
             if start + tokens >= record(m, request).goal:
                 continue

@@ -370,6 +370,9 @@ def survivors(changes: Sequence[Change], python: str) -> Iterator[tuple[Change, 
                 ROOT / part, tree / part, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "reports")
             )
         shutil.copy(ROOT / "pyproject.toml", tree)
+        for tests in {change.tests for change in changes}:
+            if run(tree, tests, python) != 0:
+                raise click.ClickException(f"{' '.join(tests)} fail as it is: what they noticed would say nothing")
         for change in changes:
             file = tree / change.file
             text = file.read_text(encoding="utf-8")

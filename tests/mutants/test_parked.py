@@ -29,9 +29,8 @@ def runs(factory: SubjectFactory) -> Iterator[Driver]:
 @pytest.mark.parametrize("says", CASES)
 def test_the_suite_names_the_fault(says: str) -> None:
     rule, scheduler = CASES[says]
-    named = [driver for driver in runs(scheduler) if driver.breaks_of(rule)]
-    assert named, f"no scenario shows it as {rule}"
-    assert min(driver.protocol_messages for driver in named) <= LONGEST_TRACE
+    named = (driver for driver in runs(scheduler) if driver.breaks_of(rule))
+    assert any(driver.protocol_messages <= LONGEST_TRACE for driver in named), f"no short scenario shows it as {rule}"
 
 
 def test_the_reference_passes_all_of_them_and_shows_each_rule_at_work() -> None:

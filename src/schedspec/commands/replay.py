@@ -12,6 +12,7 @@ import click
 from attrs import evolve
 
 from ..conformance import terminal
+from ..spec.admission import OPEN
 from ..spec.vocabulary import Settings, Subject
 from .parts import (
     DEFAULT_FIRST_S,
@@ -39,7 +40,9 @@ from .parts import (
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--ttft-ms", type=click.IntRange(min=1), default=1_000, help="Promised first token.", show_default=True)
 @click.option("--tpot-ms", type=click.IntRange(min=1), default=100, help="Promised time per token.", show_default=True)
+@click.option("--predict", is_flag=True, help="Requests come with a prediction of their output, which is right.")
 @click.option("--host-us", type=click.IntRange(min=0), default=0, help="Time to plan a step.", show_default=True)
+@click.option("--door-time", is_flag=True, help="The door declares the time model of --cost, where a system has none.")
 @click.option("--price-per-hour", help="Of the machine, in any currency, to price useful tokens.")
 @click.option("--step-by-step", is_flag=True, help="Skip no decode steps; the result is the same.")
 @click.option("--timeout-s", type=click.FloatRange(min=0.01), default=10.0, help="Per message.", show_default=True)
@@ -69,20 +72,25 @@ def replay(ctx: click.Context, /, workload: str, **options: Any) -> None:
                     faster = evolve(source, rate=source.rate * times)
                     for system in systems:
                         show = by_hundreds(progress, f"{system.name[:40]} ×{load}", count)
-                        _replay_one(told, system, faster, load, conditions, show)
+                        _replay_one(told, system, requests_of(faster, options), load, conditions, show)
                         _write_replay(told, folder)
         finally:
             _show_replay(told, folder, as_json=options["as_json"])
 
 
 def _replay_one(
-    told: dict[str, Any], system: Any, source: Any, load: str, conditions: Any, show: Callable[[int], None]
+    told: dict[str, Any], system: Any, work: Any, load: str, conditions: Any, show: Callable[[int], None]
 ) -> None:
     from ..reference.simulation import replay as replay_one
+
+    run = replay_one(system, work, conditions, show)
+    told["runs"].append({"system": system.name, "load": load, **run})
+
+
+def requests_of(source: Any, options: Mapping[str, Any]) -> Any:
     from ..spec.workloads import to_requests
 
-    run = replay_one(system, to_requests(source.arrivals(), conditions.seed), conditions, show)
-    told["runs"].append({"system": system.name, "load": load, **run})
+    return to_requests(source.arrivals(), options["seed"], are_predicted=options["predict"])
 
 
 def _write_replay(told: Mapping[str, Any], folder: Path) -> None:
@@ -139,8 +147,21 @@ def _systems(options: Mapping[str, Any]) -> list[Any]:
     for name in options["systems"] or ("reference",):
         subject, own = split_system(name)
         factory = guarded_subject(subject, options["timeout_s"])
-        systems.append(System(name, factory, Settings(**read_settings(own, common))))
+        systems.append(System(name, factory, with_time(read_settings(own, common), options)))
     return systems
+
+
+def with_time(values: dict[str, Any], options: Mapping[str, Any]) -> Settings:
+    """Settings of these values.  With `--door-time` the door declares the most that a step takes by the cost model."""
+    from ..reference.simulation.declared import most_time
+
+    door = values.get("door", OPEN)
+    if not options["door_time"] or door.has_time_model:
+        return Settings(**values)
+    step_ns, token_ns = most_time(profile_of(options["cost"]).cost, Settings(**values | {"door": OPEN}))
+    if not options["as_json"]:
+        terminal.print_aside(f"the door declares step_ns={step_ns} token_ns={token_ns}")
+    return Settings(**values | {"door": evolve(door, step_ns=step_ns, token_ns=token_ns)})
 
 
 def guarded_subject(name: str, timeout_s: float) -> Callable[[Settings, int], Subject]:

@@ -12,7 +12,16 @@ from attrs import evolve
 from ..conformance import terminal
 from ..spec.vocabulary import NS_PER_S, Settings, Subject, Unsupported
 from .parts import DEFAULT_FIRST_S, kept_off_stdout, one_sentence, read_settings, report_folder, workload_of
-from .replay import by_hundreds, conditions_of, guarded_subject, profile_of, replay_header, split_system
+from .replay import (
+    by_hundreds,
+    conditions_of,
+    guarded_subject,
+    profile_of,
+    replay_header,
+    requests_of,
+    split_system,
+    with_time,
+)
 
 KEPT = ("cost", "engine", "goodput", "tokens", "requests", "finished", "refused", "preemptions")
 TIMES = ("ttft_ns", "itl_ns", "queue_age_ns", "end_to_end_ns")
@@ -33,7 +42,9 @@ TIMES = ("ttft_ns", "itl_ns", "queue_age_ns", "end_to_end_ns")
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--ttft-ms", type=click.IntRange(min=1), default=1_000, help="Promised first token.", show_default=True)
 @click.option("--tpot-ms", type=click.IntRange(min=1), default=100, help="Promised time per token.", show_default=True)
+@click.option("--predict", is_flag=True, help="Requests come with a prediction of their output, which is right.")
 @click.option("--host-us", type=click.IntRange(min=0), default=0, help="Time to plan a step.", show_default=True)
+@click.option("--door-time", is_flag=True, help="The door declares the time model of --cost, if it has none.")
 @click.option("--timeout-s", type=click.FloatRange(min=0.01), default=10.0, help="Per message.", show_default=True)
 @click.option("--report", type=click.Path(path_type=Path), help="Report folder.  Default: build/report/tune.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -69,7 +80,7 @@ def tune(ctx: click.Context, /, workload: str, **options: Any) -> None:
                     if isinstance(settings, str):
                         run: dict[str, Any] = {"refused": settings}
                     else:
-                        run = _one(factory, settings, source, conditions, show)
+                        run = _one(factory, settings, requests_of(source, options), conditions, show)
                     told["runs"].append({"control": name, "value": value, **run})
                     _write(told, folder)
         finally:
@@ -84,7 +95,7 @@ def _start(options: Mapping[str, Any]) -> tuple[str, Settings]:
 
     subject, own = split_system(options["system"] or "reference")
     common = read_settings(options["settings"], default_settings(profile_of(options["cost"])))
-    return subject, Settings(**read_settings(own, common))
+    return subject, with_time(read_settings(own, common), options)
 
 
 def _shares(arrivals_ns: list[int]) -> Any:
@@ -168,16 +179,15 @@ def _factory(subject: str, timeout_s: float) -> Callable[[Settings, int], Subjec
 def _one(
     factory: Callable[[Settings, int], Subject],
     settings: Settings,
-    source: Any,
+    work: Any,
     conditions: Any,
     show: Callable[[int], None],
 ) -> dict[str, Any]:
     from ..reference.simulation import SimulationError, System, replay
-    from ..spec.workloads import to_requests
 
     system = System("", factory, settings)
     try:
-        run = replay(system, to_requests(source.arrivals(), conditions.seed), conditions, show)
+        run = replay(system, work, conditions, show)
     except (Unsupported, SimulationError) as refused:
         return {"refused": str(refused)}
     found = run["metrics"]
