@@ -5,6 +5,7 @@ from functools import cache
 
 from . import mutants
 from .counters import COUNTERS
+from .door import DOOR
 from .obligations import Obligation, Step, Verdict, can_be, can_fire, obligations, prove
 from .possible import POSSIBLE
 from .smt import Finite
@@ -12,7 +13,7 @@ from .sweep import Fate, Sweep
 from .theory import ENGINE, Theory
 from .variants import Variant, variants
 
-THEORIES = (ENGINE, COUNTERS)
+THEORIES = (ENGINE, COUNTERS, DOOR)
 
 
 def theory(name: str) -> Theory:
