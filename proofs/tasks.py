@@ -5,6 +5,7 @@ from functools import cache
 
 from . import mutants
 from .counters import COUNTERS
+from .door import DOOR
 from .obligations import Obligation, Step, Verdict, can_be, can_fire, obligations, prove
 from .possible import POSSIBLE
 from .smt import Finite
@@ -13,7 +14,7 @@ from .theory import ENGINE, Theory
 from .transfers import TRANSFERS
 from .variants import Variant, variants
 
-THEORIES = (ENGINE, COUNTERS, TRANSFERS)
+THEORIES = (ENGINE, COUNTERS, TRANSFERS, DOOR)
 
 
 def theory(name: str) -> Theory:
