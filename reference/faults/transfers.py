@@ -1,4 +1,4 @@
-"""Schedulers of two pools that break a rule of XFER, or KV-9: what engines have done, and might.
+"""Schedulers of two pools that break a rule of XFER: what engines have done, and might.
 
 In a world of one pool each is the reference.
 """
@@ -308,8 +308,8 @@ class PrefillsWhereItDecodes(Disaggregated):
 # --- blocks that are written to ------------------------------------------------------------------------------
 
 
-@fault("KV-9")
-@foreign("frees the blocks that a transfer writes to", "KV-9")
+@fault("XFER-7")
+@foreign("frees the blocks that a transfer writes to", "XFER-7")
 class FreesAtCancel(Disaggregated):
     """A cancelled request holds nothing, so its blocks are free."""
 
@@ -318,7 +318,7 @@ class FreesAtCancel(Disaggregated):
         super().abandon(transfer)
 
 
-@foreign("gives up a transfer before its time", "KV-9")
+@foreign("gives up a transfer before its time", "XFER-7")
 class IsImpatient(Disaggregated):
     """Half the time must do."""
 
