@@ -43,7 +43,7 @@ HONOURED = (
     "resident_tokens",
     "prefilling_requests",
 )
-RESERVES = {"on_demand": (), "known": ("full_reserve",), "declared": ("declared_reserve",)}
+RESERVES = {"on_demand": ("on_demand_reserve",), "known": ("full_reserve",), "declared": ("declared_reserve",)}
 VICTIMS = {"newest": "newest_first", "lowest_priority": "lowest_priority"}
 KEEPS_PLACES = ("fcfs", "priority", "edf", "sjf", "aging")
 """Policies under which a preempted request has the place that it had."""

@@ -28,7 +28,7 @@ from .blocks import Blocks, parts
 from .calendar import Calendar
 from .clients import ClientQueue
 from .door import refusal
-from .ints import LARGEST, NOTHING, Bools, Ints
+from .ints import LARGEST, NOTHING, Bools, Ints, integers
 from .job import NO_ROW, Job
 from .promises import capabilities, refuse
 from .queue import Queue, one_queue
@@ -368,7 +368,7 @@ class Scheduler:
         rows = self.rows.seat(jobs, counts)
         self.queue.seated(self.rows, rows, jobs)
         self.blocks.reach_rows(self.rows.count)
-        taken = self.blocks.append(rows, np.zeros_like(counts), counts)
+        taken = self.blocks.append(rows, integers(len(counts)), counts)
         if self.record:
             for job, blocks in zip(jobs, parts(taken, counts), strict=True):
                 self.deltas.append(("took", job.request.id, blocks))
@@ -388,7 +388,7 @@ class Scheduler:
             entering = self.seat(admitted)
             self.order = np.concatenate((self.order, entering))
             row = np.concatenate((row, entering))
-            start = np.concatenate((start, np.zeros_like(first)))
+            start = np.concatenate((start, integers(len(first))))
             tokens = np.concatenate((tokens, first))
         rows, end = self.rows, start + tokens
         left = rows.left[row] - tokens
@@ -507,7 +507,7 @@ class Scheduler:
         calendar.steps += 1
         if admitted:
             first = self.join(calendar, admitted)
-            start = np.concatenate((start, np.zeros_like(first)))
+            start = np.concatenate((start, integers(len(first))))
             tokens = np.concatenate((tokens, first))
         return Batch(
             self.steps,

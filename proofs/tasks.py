@@ -5,14 +5,16 @@ from functools import cache
 
 from . import mutants
 from .counters import COUNTERS
+from .door import DOOR
 from .obligations import Obligation, Step, Verdict, can_be, can_fire, obligations, prove
 from .possible import POSSIBLE
 from .smt import Finite
 from .sweep import Fate, Sweep
 from .theory import ENGINE, Theory
+from .transfers import TRANSFERS
 from .variants import Variant, variants
 
-THEORIES = (ENGINE, COUNTERS)
+THEORIES = (ENGINE, COUNTERS, TRANSFERS, DOOR)
 
 
 def theory(name: str) -> Theory:

@@ -109,13 +109,16 @@ class Scheduler(Parks, AtTheDoor, Deciding, Swapping):
                     self.name_blocks(entry.job, entry.job.computed)
         pauses = outcome.pauses if state.settings.park_timeout_ns else {}
         for job in delivered:
-            if job.id in stops:
-                self.end(job, ("finished", job.id, "stop"))
-            elif self.is_at_its_length(job):
-                self.end(job, ("finished", job.id, "length"))
-            elif job.id in pauses:
+            if not self.go_on(job, has_stopped=job.id in stops) and job.id in pauses:
                 self.pause(job, pauses[job.id])
         return state.deltas
+
+    def go_on(self, job: Job, *, has_stopped: bool) -> bool:
+        """After a token: it ends if that was the last, which is told."""
+        if not has_stopped and not self.is_at_its_length(job):
+            return False
+        self.end(job, ("finished", job.id, "stop" if has_stopped else "length"))
+        return True
 
     def observe(self) -> Observation:
         state, pool = self.state, self.state.pool
@@ -390,8 +393,7 @@ def claims_of(settings: Settings) -> frozenset[str]:
     """What the settings make the scheduler promise."""
     claims = {"hard_budget", settings.policy, settings.at_blocked_head, "watermark"}
     claims |= _of_victims(settings) | _of_order(settings) | _of_composition(settings) | _of_iterations(settings)
-    if settings.reserve != "on_demand":
-        claims.add("full_reserve" if settings.reserve == "known" else f"{settings.reserve}_reserve")
+    claims.add("full_reserve" if settings.reserve == "known" else f"{settings.reserve}_reserve")
     if settings.prefix_caching:
         claims.add("prefix_cache")
     if settings.adapter_slots:

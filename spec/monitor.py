@@ -577,6 +577,9 @@ class Monitor(HostBlocks):
                 if track is None:
                     self._at_the_door(method, delta)
                     continue
+                if kind not in _DELTAS:
+                    hint = "claim two_pools where the setting pools is given, and nowhere else"
+                    raise ProtocolError(method, f"deltas.{kind}", delta[1], "there is one pool only", hint)
                 if kind == "swapped_out" or (kind == "preempted" and delta[2] == "swap"):
                     self._must_claim_swap(method, delta)
                 _DELTAS[kind](self, track, delta)
@@ -883,6 +886,22 @@ class Monitor(HostBlocks):
                 if other is track:
                     blocks = flight.table_of(track)[start // size : (start + tokens - 1) // size + 1]
                     self.deferred.setdefault(flight.step, set()).update(blocks)
+
+    @property
+    def has_obligations(self) -> bool:
+        """Blocks are set aside for a while (`pooled.py`): memory may be short though nobody's table has it."""
+        return bool(len(self.world.aside) > self.settings.blocks - self.world.usable_blocks)
+
+    def set_aside(self, blocks: Iterable[int]) -> None:
+        """Free blocks come under an obligation, of whom the other relation knows."""
+        moved = self.world.free.intersection(blocks)
+        self.world.free -= moved
+        self.world.aside |= moved
+
+    def put_back(self, blocks: Iterable[int]) -> None:
+        moved = self.world.aside.intersection(blocks)
+        self.world.aside -= moved
+        self.world.free |= moved
 
     def available_unleased(self) -> int:
         """Blocks that nobody holds, and that are leased to nobody."""

@@ -12,6 +12,7 @@ from attrs import evolve, field, fields_dict, frozen
 
 from .admission import OPEN, Door, faults_of_door
 from .bounds import faults_of_parking, is_int, not_among, too_small
+from .pools import COLOCATED, Pools, faults_of_pools
 from .recovery import ALLOWED_OF_RECOVERY, LEAST_OF_RECOVERY, Recover, faults_of_recovery
 
 Policy = Literal[
@@ -154,6 +155,7 @@ class Settings:
     `log_waits`: why a request waits is told when it changes.  `log_decisions`: by which rule a request is admitted, why
     it loses its place, and what its time was spent on.  `cancel_on_disconnect`: a request whose client is gone is
     cancelled.  `host_blocks`, `recover` and the times after them: what becomes of the KV of a victim (`recovery.py`).
+    `pools`: prefill and decode in two (`pools.py`).
 
     `park_timeout_ns`: a request that depends on something (a tool, a transfer, a grammar) is parked until it is there,
     at most so long; 0: nobody looks at dependencies.  `hold_ns`: so long the prefix cache keeps for a request that is
@@ -214,12 +216,13 @@ class Settings:
     swap_block_ns: int = 0
     recompute_token_ns: int = 0
     decode_step_ns: int = 0
+    pools: Pools = COLOCATED
 
     def __attrs_post_init__(self) -> None:
         if self.policy == "lanes" and self.lanes == ():
             object.__setattr__(self, "lanes", HYBRID)
         faults = [*too_small(self, _LEAST), *not_among(self, _ALLOWED), *_of_prices(self), *_of_lanes(self)]
-        faults += [*_contradictions(self), *faults_of_door(self), *faults_of_recovery(self)]
+        faults += [*_contradictions(self), *faults_of_door(self), *faults_of_recovery(self), *faults_of_pools(self)]
         if faults:
             raise ValueError("settings: " + "; ".join(faults))
         _warn_of_equal_promises(self.lanes)

@@ -15,6 +15,11 @@ from .admission import CONVERSIONS as CONVERSIONS
 from .admission import OPEN as OPEN
 from .admission import Door as Door
 from .admission import budget_within as budget_within
+from .pools import COLOCATED as COLOCATED
+from .pools import DECODE as DECODE
+from .pools import POOLS as POOLS
+from .pools import PREFILL as PREFILL
+from .pools import Pools as Pools
 from .settings import HYBRID as HYBRID
 from .settings import NO_LIMIT_TOKENS as NO_LIMIT_TOKENS
 from .settings import OF_CLASSES as OF_CLASSES
@@ -59,6 +64,11 @@ DELTAS: Mapping[str, tuple[str, ...]] = {
     "indexed": ("request", "blocks"),
     "delivered": ("requests", "tokens"),
     "waits": ("request", "limit"),
+    "held": ("request", "blocks", "reason"),
+    "pulled": ("request", "blocks", "transfer"),
+    "transferred": ("request", "outcome"),
+    "adopted": ("request", "blocks"),
+    "released": ("request", "blocks"),
     "parked": ("request", "dependencies"),
     "unparked": ("request",),
     "leased": ("request", "blocks", "until_ns"),
@@ -89,7 +99,19 @@ again; `dropped` host blocks that are free again without that.  Of decisions: `c
 admitted request was next, its place by arrival among those who waited before the step, and its place among the
 admissions of the step, both from 1; `displaced` for which of `DISPLACEMENTS` a request was preempted; `spent` how long
 a request that has ended was held at the door, waited and ran, and how long all of it took.
+
+Of two pools: `held` the prefill of a request is complete, it leaves the prefill pool's running set, and its blocks stay
+there under an obligation; `pulled` the decode pool sets free blocks aside for its KV, and asks the link for a transfer
+of that number; `transferred` that is over, one of `TRANSFERS`; `adopted` the blocks that were set aside are its table
+now (before its `admitted`); `released` an obligation ends, and its blocks are free.
 """
+
+TRANSFERS = ("done", "failed", "timeout", "dropped")
+"""How a transfer ends: as it should, by the link's report, by time alone, or because nobody wants it any more, before
+the link began."""
+
+TRANSFER_EVENTS = ("transfer_started", "transfer_done", "transfer_failed")
+"""What the link tells, with the number of the `transfer`: it writes from now on, it has written all, it gave up."""
 
 LEASE_ENDS = ("resumed", "ended", "expired", "memory")
 """Why a lease ends: its request runs again, or has ended; its time is over; no other block was left to take."""
@@ -249,6 +271,7 @@ CLAIMS: Mapping[str, str] = {
     "break": "an admission round ends at the first request that does not fit",
     "resume_order": "preempted requests are resumed before anybody who stands behind them in the queue",
     "skip": "an admission round goes past requests that do not fit",
+    "on_demand_reserve": "an admission takes the blocks of its first chunk, and growth those that the step needs",
     "full_reserve": "an admission waits until everything known of the request fits",
     "declared_reserve": "an admission takes the blocks of prompt and declared output",
     "predicted_reserve": "an admission takes the blocks of prompt and predicted output",
@@ -265,6 +288,8 @@ CLAIMS: Mapping[str, str] = {
     "client_limits": "client_requests, client_tokens and committed_tokens hold",
     "rates": "rate_requests and rate_tokens hold in every window of rate_window_ns",
     "inter_token": "no step takes longer than inter_token_ns by the declared time model",
+    "two_pools": "prefill and decode run in two pools, and KV that is not pulled stays in the prefill pool",
+    "strict_split": "the prefill pool runs prefill alone, the decode pool decodes alone",
     "disconnects": "whose client is gone is cancelled at once, unless it declared to survive",
     "swap": "a preempted request may keep its KV in host blocks, and comes back with all of it",
     "cheaper_recovery": "a preempted request is swapped or recomputed, whichever is cheaper by the declared times",
@@ -359,7 +384,8 @@ class Receipt:
 @frozen(kw_only=True)
 class Plan:
     """The decisions of one step, as columns of equal length: entry i runs positions
-    [start[i], start[i] + tokens[i]) of request[i], and samples[i] (0 or 1) tokens after the last of them."""
+    [start[i], start[i] + tokens[i]) of request[i], and samples[i] (0 or 1) tokens after the last of them.  `pool` is
+    whose step it is, where there are two."""
 
     step: int
     request: Sequence[str] = ()
@@ -367,6 +393,7 @@ class Plan:
     tokens: Sequence[int] = ()
     samples: Sequence[int] = ()
     deltas: Sequence[Delta] = ()
+    pool: str | None = None
 
 
 @frozen(kw_only=True)
@@ -456,7 +483,8 @@ class Header:
 
 COUNTERS = ("running", "waiting", "swapped", "free_blocks", "used_blocks", "free_host_blocks")
 """Counters that OBS-3 knows: a subject exports those that it has.  `free_blocks` includes evictable ones, `waiting`
-does not include who is swapped."""
+does not include who is swapped.
+Where there are two pools those of the decode pool have `decode_` in front."""
 
 
 class Subject(Protocol):

@@ -20,12 +20,14 @@ from . import (
     progress,
     steps,
     swapping,
+    transfers,
 )
 from .base import FAULTS, OTHERS
 from .fairness import CallsArrivalFair, SharesOtherwise
 from .memory import LeaksAtCancel
 from .parking import KINDS
 from .preemption import PreemptsTheOldest
+from .transfers import FOREIGN
 
 FAMILIES = (
     admission,
@@ -42,17 +44,20 @@ FAMILIES = (
     progress,
     steps,
     swapping,
+    transfers,
 )
 """Importing them fills FAULTS."""
 
 
 def factory(rule: str) -> SubjectFactory:
     """The subject `fault:RULE`."""
-    return FAULTS[rule]
+    made: SubjectFactory = FAULTS[rule]
+    return made
 
 
 __all__ = [
     "FAULTS",
+    "FOREIGN",
     "KINDS",
     "OTHERS",
     "CallsArrivalFair",

@@ -10,7 +10,7 @@ from ..decide import Room
 from ..job import Job
 from ..scheduler import Scheduler
 from ..state import Admission, Decision, Entry
-from .base import fault
+from .base import Claims, fault
 
 
 @fault("KV-1")
@@ -166,3 +166,10 @@ class LeavesATrace(Scheduler):
         seat = len(self.state.running) < self.state.settings.seats
         if seat and not head.table and self.state.pool.free and not decision.victims and decision.budget_left:
             self.grow(head, 1)
+
+
+@fault("KV-18")
+class CallsReservingOnDemand(Claims):
+    """It reserves what it is asked to reserve, and says that it takes blocks on demand."""
+
+    more = frozenset({"on_demand_reserve"})

@@ -28,6 +28,7 @@ MOST_STEPS_OF_A_HOLD = 1_000_000
 """The door may hold requests in an empty system until a window of a rate is over."""
 MOST_AHEAD = 64
 COPIES = ("swapped_out", "swapped_in")
+AHEAD = ("run_ahead", "step_calm", "complete_calm")
 ENDS = ("finished", "failed", "cancelled", "expired")
 VOCABULARY = 32_003
 
@@ -99,7 +100,7 @@ class Simulation:
 
     def __attrs_post_init__(self) -> None:
         self._decoding = Decoding(self.log.records)
-        if self.fast_forward and self.depth == 1 and hasattr(self.subject, "run_ahead"):
+        if self.fast_forward and self.depth == 1 and all(hasattr(self.subject, name) for name in AHEAD):
             self._ahead = cast(RunsAhead, self.subject)
 
     def run(self, workload: Iterable[Incoming], progress: Callable[[int], None] = lambda requests: None) -> Log:

@@ -2,7 +2,7 @@
 
 from . import admit, alternatives, batches, composition, deferred, departures, door, early, fairness  # isort: skip
 from . import iterations, lanes, life, liveness, log, memory, output, parking, preemption, recovery  # isort: skip
-from . import shares, snapshots, steps, swapping, turns, waking  # isort: skip
+from . import shares, snapshots, steps, swapping, transfers, turns, waking  # isort: skip
 from . import implications  # isort: skip  (speaks of all of them)
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "snapshots",
     "steps",
     "swapping",
+    "transfers",
     "turns",
     "waking",
 ]

@@ -22,7 +22,8 @@ monitor = registry.monitor
 @monitor("LIVE-1", bugs=("B08", "B13"))
 class SomethingIsScheduled(TraceRule):
     """With unfinished work and nothing in flight, some token is scheduled in the next step, or within the declared
-    admission period; who is parked, and waits for the world, is no work.
+    admission period; who is parked, and waits for the world, is no work; in one of two pools, unless blocks of it are
+    under an obligation.
 
     Why: zero tokens per step for ever, with free blocks left and health checks green
     (https://github.com/vllm-project/vllm/issues/45388).
@@ -32,7 +33,7 @@ class SomethingIsScheduled(TraceRule):
         self.idle_steps = 0
 
     def on_step(self, m: "Monitor", view: "StepView") -> None:
-        if m.ready < 1 or not view.nothing_in_flight:
+        if m.ready < 1 or not view.nothing_in_flight or (m.has_obligations and not view.plan.request):
             return
         m.count("LIVE-1")
         self.idle_steps = 0 if view.plan.request else self.idle_steps + 1
@@ -76,7 +77,7 @@ class EverybodyEnds(TraceRule):
         self.deadline_steps = self.steps + self.work_steps
 
     def on_step(self, m: "Monitor", view: "StepView") -> None:
-        if m.ready < 1 or not (view.plan.request or view.nothing_in_flight):
+        if m.ready < 1 or not (view.plan.request or (view.nothing_in_flight and not m.has_obligations)):
             return
         m.count("LIVE-2")
         self.steps += 1

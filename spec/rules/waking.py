@@ -59,7 +59,7 @@ class SomebodyCanFinish(TraceRule):
 class WhoWaitsIsWoken(TraceRule):
     """An idle seat and a waiting request meet: while nobody runs, nobody who waits has results of its own under way,
     and no step in flight may still write to blocks that were given back, somebody is admitted in the next step, or
-    within the declared admission period.
+    within the declared admission period; in one of two pools, unless blocks of it are under an obligation.
 
     Why: whoever is put off waits for an event that tries it again; llama.cpp's server tried when a slot was released,
     and with all slots idle none ever was (https://github.com/ggml-org/llama.cpp/pull/14079).
@@ -71,7 +71,8 @@ class WhoWaitsIsWoken(TraceRule):
     def on_step(self, m: "Monitor", view: "StepView") -> None:
         waited = m.waiting + len(view.admitted)
         was_idle = len(m.world.running) <= len(view.admitted) and not view.victims
-        if not (was_idle and waited) or m.deferred or any(track.waits for track in m.strays()):
+        is_held_up = m.deferred or any(track.waits for track in m.strays()) or (m.has_obligations and not view.admitted)
+        if not (was_idle and waited) or is_held_up:
             self.idle_steps = 0
             return
         m.count("LIVE-9")

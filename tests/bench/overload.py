@@ -32,9 +32,9 @@ WORKLOADS = (
     *("hostile:retry-storm", "hostile:output-mix", "hostile:cancels"),
 )
 IN_TIME_NS = 10 * NS_PER_S
-SECONDS = 40
-LOADS = tuple(Fraction(2**n, 4) for n in range(8))
-PROBES = 4
+SECONDS = 20
+LOADS = tuple(Fraction(2**n, 2) for n in range(6))
+PROBES = 3
 SETTINGS = Settings(blocks=4_096, block_size=16, seats=64, token_budget=512, reserve="declared")
 PROFILE = "niyama-llama3-8b-a100"
 ASKED = 0.9

@@ -22,6 +22,7 @@ from schedspec.spec.vocabulary import (
     Observation,
     Outcome,
     Plan,
+    Pools,
     Receipt,
     Request,
     Settings,
@@ -32,6 +33,12 @@ from .writes import Writes
 
 MOST_IN_A_ROW = 8
 """Of a longer list the first are shown, and whatever a failure is about."""
+
+TRANSFER_EVENTS = {
+    "transfer_started": "the link begins transfer",
+    "transfer_done": "the link has written all of transfer",
+    "transfer_failed": "the link gives up transfer",
+}
 
 NOBODY: frozenset[str] = frozenset()
 
@@ -87,12 +94,15 @@ class Teller:
         if message.kind == "cancel":
             return f"cancel {message.given}", self.deltas(message.answer)
         if message.kind == "step":
-            return f"step {message.answer.step}", self.plan(message.answer)
+            pool = f" of the {message.answer.pool} pool" if message.answer.pool else ""
+            return f"step {message.answer.step}{pool}", self.plan(message.answer)
         if message.kind == "complete":
             again = "again: " if message.given.step in self.completed else ""
             self.completed.add(message.given.step)
             call = f"{again}complete step {message.given.step}{self.outcome(message.given)}"
             return call, self.deltas(message.answer)
+        if message.given.get("type") in TRANSFER_EVENTS:
+            return f"{TRANSFER_EVENTS[message.given['type']]} {message.given['transfer']}", self.deltas(message.answer)
         if message.given.get("type") == DISCONNECTED:
             return f"the client of {message.given.get('request')} is gone", self.deltas(message.answer)
         if (heard := answer_in(message.given)) is not None:
@@ -166,8 +176,10 @@ class Teller:
             return f"delivered to {', '.join(self.some({request: request for request in delta[1]}))}"
         if kind == "unindexed":
             return f"index forgets {blocks_in_words(delta[1])}"
-        if kind in ("took", "gave", "shared", "indexed"):
+        if kind in ("took", "gave", "shared", "indexed", "adopted"):
             return f"{delta[1]} {kind} {blocks_in_words(delta[2])}"
+        if kind in ("held", "released", "pulled"):
+            return _between_pools(delta)
         if kind in OF_HOST:
             return f"{delta[1]} {OF_HOST[kind]} host {blocks_in_words(delta[2])}"
         if kind in ("admitted", "resumed"):
@@ -258,6 +270,15 @@ def _named(delta: Delta) -> Iterable[str]:
     return delta[1] if delta[0] == "delivered" else (delta[1],)
 
 
+def _between_pools(delta: Delta) -> str:
+    kind, request, blocks = delta[:3]
+    if kind == "pulled":
+        return f"transfer {delta[3]} is asked for, of {request} into {blocks_in_words(blocks)}"
+    if kind == "held":
+        return f"{request} is held in {blocks_in_words(blocks)} ({delta[3]})"
+    return f"{request} is released" + (f" from {blocks_in_words(blocks)}" if blocks else "")
+
+
 def blocks_in_words(blocks: Sequence[int]) -> str:
     return ("block " if len(blocks) == 1 else "blocks ") + ranges(blocks)
 
@@ -335,7 +356,7 @@ def settings_in_words(settings: Settings) -> Iterator[str]:
 def _setting_in_words(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
-    if isinstance(value, Door):
+    if isinstance(value, (Door, Pools)):
         return ", ".join(f"{name} {limit}" for name, limit in asdict(value).items() if limit)
     if not isinstance(value, tuple):
         return str(value)
@@ -368,9 +389,9 @@ def as_code(value: object) -> str:
         plain = Lane(name=value.name, share_percent=value.share_percent)
         given = asdict(value, filter=lambda a, v: a.name in ("name", "share_percent") or v != getattr(plain, a.name))
         return f"Lane({', '.join(f'{name}={as_code(item)}' for name, item in given.items())})"
-    if isinstance(value, Door):
+    if isinstance(value, (Door, Pools)):
         given = asdict(value, filter=lambda a, v: bool(v))
-        return f"Door({', '.join(f'{name}={as_code(item)}' for name, item in given.items())})"
+        return f"{type(value).__name__}({', '.join(f'{name}={as_code(item)}' for name, item in given.items())})"
     if isinstance(value, tuple):
         items = ", ".join(map(as_code, value))
         return f"({items},)" if len(value) == 1 else f"({items})"

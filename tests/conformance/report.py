@@ -219,6 +219,7 @@ def as_test(subject: str, failure: Failure, *, only: bool = False) -> Iterator[s
     yield f"from schedspec.conformance.script import {', '.join(_imports(failure.script))}"
     yield "from schedspec.conformance.testing import assert_keeps"
     named = ["Door"] * (failure.script.settings.door != OPEN) + ["Lane"] * bool(failure.script.settings.lanes)
+    named += ["Pools"] * failure.script.settings.pools.are_two
     yield f"from schedspec.spec.vocabulary import {', '.join([*named, 'Settings'])}"
     yield ""
     yield ""

@@ -9,6 +9,7 @@ from schedspec.spec.vocabulary import Door, Lane, Settings
 from .parked_scenarios import PARKED
 from .scenarios_of_iterations import BUILDERS as OF_ITERATIONS
 from .scenarios_of_swapping import BUILDERS as OF_SWAPPING
+from .scenarios_of_transfers import BUILDERS as OF_TRANSFERS
 from .script import COMPLETE, RETRY, STEP, Op, Script, cancel, leave, rounds, submit
 
 
@@ -696,4 +697,5 @@ _BUILDERS = (
     *PARKED,
     *OF_ITERATIONS,
     *OF_SWAPPING,
+    *OF_TRANSFERS,
 )

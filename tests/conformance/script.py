@@ -11,19 +11,35 @@ from typing import Any, Literal
 from attrs import asdict, evolve, field, fields_dict, frozen
 
 from schedspec.spec.protocol import did_you_mean, read_request, read_setting_value, read_settings
-from schedspec.spec.vocabulary import NS_PER_S, OPEN, WEIGHTS, Door, Request, Settings, strays
+from schedspec.spec.vocabulary import NS_PER_S, OPEN, WEIGHTS, Door, Pools, Request, Settings, strays
 from schedspec.spec.vocabulary import to_json as as_plain
 
-OpKind = Literal["submit", "cancel", "step", "complete", "repeat", "tick", "retry", "leave", "answer"]
+OpKind = Literal[
+    "submit",
+    "cancel",
+    "step",
+    "complete",
+    "repeat",
+    "tick",
+    "retry",
+    "leave",
+    "answer",
+    "begin_transfer",
+    "end_transfer",
+    "fail_transfer",
+    "repeat_transfer",
+]
 
 
 @frozen
 class Op:
     """`submit` has a request and after how many tokens the model stops it; `cancel` an id; `complete` brings the
-    oldest result, `repeat` the one that came `back` results ago once more; `tick` lets time pass; `retry` submits who
-    was refused last once more, when it was told to come; `leave` tells that the client of an `id` is gone, `answer`
-    that a `dependency` of it is there, or that it failed.  `pauses`: after which output tokens a submitted request
-    calls a tool, and depends on that."""
+    oldest result, or the `back`th oldest, `repeat` the one that came `back` results ago once more; `tick` lets time
+    pass; `retry` submits who was refused last once more, when it was told to come; `leave` tells that the client of an
+    `id` is gone, `answer` that a `dependency` of it is there, or that it failed.  Between two pools the link begins
+    with the `back`th oldest transfer that was asked for, has written all of the `back`th oldest that it began, or gives
+    it up; or tells of the last that is over once more.  `pauses`: after which output tokens a submitted request calls a
+    tool, and depends on that."""
 
     kind: OpKind
     request: Request | None = None
@@ -57,6 +73,8 @@ def with_setting(settings: Settings, name: str, value: object) -> Settings:
         return with_setting(settings, "policy", Settings().policy)
     elif name in ("aging_picks", "aging_credit") and not value:
         changes |= {"aging_picks": 0, "aging_credit": 0}
+    elif name == "pools" and isinstance(value, Pools) and value.are_two:
+        changes |= {"prefix_caching": False}
     elif name in ("prefix_caching", "park_timeout_ns") and not value:
         changes |= {"hold_ns": 0}
     elif (name, value) == ("recover", "swap"):
@@ -159,6 +177,11 @@ def _read_json(name: str, value: str) -> object:
 STEP = Op("step")
 COMPLETE = Op("complete")
 RETRY = Op("retry")
+BEGIN_TRANSFER = Op("begin_transfer")
+END_TRANSFER = Op("end_transfer")
+FAIL_TRANSFER = Op("fail_transfer")
+REPEAT_TRANSFER = Op("repeat_transfer")
+TRANSFER = (BEGIN_TRANSFER, END_TRANSFER)
 ROUND = (STEP, COMPLETE)
 
 
@@ -222,7 +245,7 @@ def to_json(script: Script) -> dict[str, Any]:
             plain["id"] = op.id
         if op.kind == "answer":
             plain |= {"dependency": op.dependency, "is_there": op.is_there}
-        if op.kind == "repeat":
+        if op.kind == "repeat" or op.back > 1:
             plain["back"] = op.back
         if op.kind == "tick":
             plain["ns"] = op.ns

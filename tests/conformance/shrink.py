@@ -14,7 +14,7 @@ from typing import Any
 from attrs import asdict, evolve, fields_dict, frozen
 
 from schedspec.spec.protocol import ProtocolError
-from schedspec.spec.vocabulary import Lane, Request, Settings, SettingsWarning, SubjectFactory, Unsupported
+from schedspec.spec.vocabulary import Lane, Pools, Request, Settings, SettingsWarning, SubjectFactory, Unsupported
 
 from .driver import Driver
 from .script import Op, Script, with_setting
@@ -187,9 +187,20 @@ def _plainer_values(settings: Settings) -> Iterator[tuple[str, object]]:
         yield from (("lanes", (*before, other, *after)) for other in _plainer_lanes(lane))
     for name, limit in asdict(settings.door).items():
         yield from (("door", evolve(settings.door, **{name: n})) for n in sorted({0, limit // 2}) if n < limit)
+    if settings.pools.are_two:
+        yield from (("pools", other) for other in _plainer_pools(settings.pools))
     for name in SIZES:
         size = getattr(settings, name)
         yield from ((name, smaller) for smaller in sorted({size // 2, size - 1}) if smaller >= 1)
+
+
+def _plainer_pools(pools: Pools) -> Iterator[Pools]:
+    for name, size in asdict(pools).items():
+        least = 0 if name == "landing_blocks" else 1
+        for smaller in sorted({least, size // 2, size - 1}):
+            change: dict[str, Any] = {name: smaller}
+            if least <= smaller < size:
+                yield evolve(pools, **change)
 
 
 def _plainer_lanes(lane: Lane) -> Iterator[Lane]:

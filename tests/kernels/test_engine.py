@@ -39,9 +39,9 @@ SHAPES = {
         vocabulary=40, hidden=12, layers=1, heads=3, kv_heads=1, mlp=40, positions=64, tied=True, rope_theta=500.0
     ),
 }
-ERROR = {torch.float32: 2e-5, torch.bfloat16: 0.15}
-"""Most that a logit, of size 1 as a rule and seldom beyond 4, may differ from that in float64.  Weights of bfloat16 are
-rounded for both."""
+ERROR = {torch.float32: 5e-6, torch.bfloat16: 0.1}
+"""Most that a logit, of size 1 as a rule and beyond 10 where the head is the embedding, may differ from that in
+float64.  Weights of bfloat16 are rounded for both."""
 
 
 def alone(model: Model, chunks: tuple[int, ...], outputs: int = 4) -> tuple[list[int], Any]:
@@ -62,7 +62,7 @@ def alone(model: Model, chunks: tuple[int, ...], outputs: int = 4) -> tuple[list
 @pytest.mark.parametrize("shape", SHAPES)
 def test_logits_are_those_of_the_dense_model_in_float64(shape: str, dtype: Any) -> None:
     config = SHAPES[shape]
-    for seed in range(3):
+    for seed in range(2):
         tensors = {name: tensor.to(dtype) for name, tensor in random_tensors(config, seed).items()}
         tokens, logits = alone(Model.of(config, tensors, dtype=dtype), (20,))
         assert torch.equal(logits, alone(Model.of(config, tensors, dtype=dtype), (3, 1, 9, 7))[1])

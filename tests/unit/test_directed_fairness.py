@@ -46,7 +46,7 @@ def of_memory(tokens: int, **changes: Any) -> Settings:
 
 
 def certificate(driver: Driver) -> int:
-    return driver.monitor.ledger.certificate
+    return int(driver.monitor.ledger.certificate)
 
 
 # --- the bounds are tight --------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from schedspec.cli import cli
 from schedspec.optimized import on_device, promises
 from schedspec.spec.admission import Door
 from schedspec.spec.settings import Policy
-from schedspec.spec.vocabulary import Lane, Request, Settings, Unsupported
+from schedspec.spec.vocabulary import Lane, Pools, Request, Settings, Unsupported
 
 REFUSE = {"optimized": promises.refuse, "kernels": on_device.refuse}
 HONOURED = {"optimized": promises.HONOURED, "kernels": on_device.HONOURED}
@@ -55,6 +55,8 @@ def changed(name: str) -> Settings:
         return Settings(policy="vtc", prices={"a": 2})
     if name == "door":
         return Settings(door=Door(queue_requests=1))
+    if name == "pools":
+        return Settings(pools=Pools(decode_blocks=8, decode_seats=2, decode_token_budget=4, transfer_ns=100))
     if isinstance(plain, str):
         other: Any = OTHER_WORDS[name]
     else:

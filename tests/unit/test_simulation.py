@@ -396,14 +396,34 @@ class GoesTooFar(Optimized):
         return max(0, done - 1), deltas
 
 
-@pytest.mark.parametrize("fault", [LetsNobodyIn, ForgetsArrivals, ForgetsEdges, GoesTooFar])
+class HidesWhoEnters(Optimized):
+    """A step in which somebody enters is told as if nobody did."""
+
+    def step_calm(self, now_ns):  # type: ignore[no-untyped-def]
+        told = super().step_calm(now_ns)
+        return told if isinstance(told, Plan) else []
+
+
+class HearsNoStops(Optimized):
+    """Whose model stops goes on."""
+
+    def complete_calm(self, stopping, now_ns):  # type: ignore[no-untyped-def]
+        return super().complete_calm([], now_ns)
+
+    def run_ahead(self, steps, stopping=()):  # type: ignore[no-untyped-def]
+        return super().run_ahead(steps)
+
+
+@pytest.mark.parametrize(
+    "fault", [LetsNobodyIn, ForgetsArrivals, ForgetsEdges, GoesTooFar, HidesWhoEnters, HearsNoStops]
+)
 def test_a_planted_fault_of_skipping_shows(fault: type[Optimized]) -> None:
     shut = {"reserve": "declared", "at_blocked_head": "skip"}
     plain, work = long_decodes(60, **shut)
     small = incoming("small", 1_700 * MS, 2, 2)
     work = sorted([*work, small], key=lambda one: one.now_ns)
     roomy, others = long_decodes()
-    worlds = [(plain, work), (roomy, others)]
+    worlds = [(plain, work), (roomy, others), (ROOMY, poisson(3, 20, 40, 20, 12))]  # the last stop before they must
 
     def outcome(kind: type[Optimized], world: tuple[Settings, list[Incoming]]) -> object:
         try:
