@@ -31,12 +31,11 @@ def parked(m: "Monitor", track: Track, delta: Delta) -> None:
 
 
 def park(m: "Monitor", track: Track, dependencies: Sequence[str]) -> None:
-    """To the relation its stay is over; the next one has its outputs."""
+    """To the relation its stay is over, and until the next one nobody has heard of it."""
     record = m.world.RequestId[track.id]
     m._fire("End", track.id, CANCELLED, True)
     begin_anew(record)
     record.prefix = BlockPrefixes(track, m.settings.block_size)
-    record.outputs = track.outputs
     m.parking.park(track, dependencies, m.now_ns)
 
 
@@ -50,13 +49,14 @@ def unparked(m: "Monitor", track: Track, delta: Delta) -> None:
 
 
 def leave(m: "Monitor", parked: Parked, how: str) -> None:
-    """It waits again, or ends; to the relation it comes anew."""
+    """It waits again, or ends; to the relation it comes anew, with the outputs that it has."""
     track = parked.track
     m._tell("on_unparked", parked, how)
     m.parking.leave(track.id)
     m._fire("Accept", track.id, *m.parking.arrived[track.id])
     record = m.world.RequestId[track.id]
-    record.output_limit, record.known = track.declared_output, track.prompt_tokens + track.outputs
+    record.output_limit, record.outputs = track.declared_output, track.outputs
+    record.known = track.prompt_tokens + track.outputs
 
 
 def leased(m: "Monitor", track: Track, delta: Delta) -> None:

@@ -224,7 +224,7 @@ class GivesUpLeases(Scheduler):
         super().grow(job, positions)
 
 
-@fault("KV-9")
+@fault("KV-19")
 class FreesAtOnce(Scheduler):
     """Blocks are free when their request ends, whatever is under way."""
 

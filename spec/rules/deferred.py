@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 WRITE = "write"
 
 
-@registry.monitor("KV-9", needs="tables", claims=("deferred_frees",), bugs=("B04",))
+@registry.monitor("KV-19", needs="tables", claims=("deferred_frees",), bugs=("B04",))
 class FreeWhenNobodyWrites(TraceRule):
-    """A block under a write obligation is neither free nor in another table: while a step that was planned before its
-    request ended may still write to it nobody takes it, and the obligation is over when that step has completed.
+    """While a step that was planned before a request ended may still write to a block of it nobody takes that block,
+    and it is free again when the step has completed.
 
     Why: blocks of an aborted request went back to the pool while a transfer still wrote to them, into the KV of whoever
     got them next (vLLM, https://github.com/vllm-project/vllm/pull/32255); kept for a signal that never came they were
@@ -27,17 +27,17 @@ class FreeWhenNobodyWrites(TraceRule):
 
     def on_take(self, m: "Monitor", track: "Track", blocks: "Sequence[int]") -> None:
         for step, written in m.deferred.items():
-            m.count("KV-9")
+            m.count("KV-19")
             taken = written.intersection(blocks)
             if taken:
                 says = "nobody takes a block that a step in flight may still write to"
-                m.fail("KV-9", "taken", says, request=track.id, block=min(taken), step=step)
+                m.fail("KV-19", "taken", says, request=track.id, block=min(taken), step=step)
                 return
 
     def on_observe(self, m: "Monitor", observation: "Observation") -> None:
         shown = sorted((block, owner) for block, owner, why in observation.obligations if why == WRITE)
         true = sorted((block, str(step)) for step, blocks in m.deferred.items() for block in blocks)
         if true:
-            m.count("KV-9")
+            m.count("KV-19")
         if shown != true:
-            m.fail("KV-9", "shown", "obligations are shown while they last", shown=shown[:5], true=true[:5])
+            m.fail("KV-19", "shown", "obligations are shown while they last", shown=shown[:5], true=true[:5])

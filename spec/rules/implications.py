@@ -118,7 +118,7 @@ edge("LANE-3", "LANE-5", "a lane that comes back with more than its burst is pic
 edge("LANE-3", "LANE-6", "a lane that is served late when it comes back misses its objective")
 edge("LANE-1", "LANE-3", "who gets less than its share gets it from the time when it came back")
 edge("LANE-1", "LANE-6", "who gets less than its share waits longer")
-edge("KV-9", "OBS-3", "what is free too early is counted too early")
+edge("KV-19", "OBS-3", "what is free too early is counted too early")
 edge("LIVE-6", "LIVE-1", "where everybody lacks blocks and nobody gives any nobody runs")
 edge("LIVE-9", "LIVE-1", "where nobody is admitted though nobody runs, nothing is scheduled")
 edge("LIVE-1", "LIVE-9", "where nothing is scheduled nobody who waits is admitted")

@@ -84,7 +84,7 @@ def whoever_runs_is_cancelled_and_somebody_waits() -> Built:
 def somebody_is_cancelled_while_a_step_writes_its_blocks() -> Built:
     settings = Settings(blocks=4, block_size=1, seats=1, token_budget=8, overlap_depth=2, defer_frees=True)
     ops = (submit("a", 3, 2), submit("b", 2, 2), STEP, cancel("a"), STEP, COMPLETE, STEP, COMPLETE)
-    return ("KV-9",), settings, (*ops, *rounds(3))
+    return ("KV-19",), settings, (*ops, *rounds(3))
 
 
 PARKED = (
