@@ -18,7 +18,7 @@ help:
 	@echo 'make exhaust  that search alone; ARGS=--deep takes minutes'
 	@echo 'make bench    measure speeds, beside vLLM and Vidur where `make vllm` and `make vidur` have been'
 	@echo 'make kernels  install torch and triton beside the suite, into .venv-kernels (2 GB), and test the kernels'
-	@echo 'make bench-gpu  measure a step on a CUDA device; PYTHON=... has torch and triton'
+	@echo 'make bench-gpu  measure a step and attention on a CUDA device; PYTHON=... has torch and triton'
 	@echo 'make vllm-matrix  judge it in 16 configurations, into tests/reports (minutes)'
 	@echo 'make vtc      compile the VTC program to build/vtc (fetches go where there is none)'
 	@echo 'make vllm     install the released vLLM beside the suite, into .venv-vllm (2 GB)'
@@ -46,6 +46,7 @@ bench: .venv/bench.stamp
 # Whatever torch and triton PYTHON has: those of requirements-kernels.txt need not be built for the device.
 bench-gpu:
 	PYTHONPATH=src $(PYTHON) -m schedspec.kernels.bench $(ARGS)
+	PYTHONPATH=src $(PYTHON) -m schedspec.kernels.bench_engine $(ARGS)
 
 kernels: .venv-kernels/stamp
 	.venv-kernels/bin/python -m pytest tests/kernels $(ARGS)

@@ -11,15 +11,16 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 WITHOUT = "TRITON_INTERPRET"
 TARGETS = ("sm_80", "sm_90", "gfx942")
 BLOCK_SIZE = 16
-SORTS, QUICK = "admit_shared", "sm_90"
+SLOW, QUICK = ("admit_shared", "attention, float32", "attention, bfloat16"), "sm_90"
 README = Path(__file__).with_name("README.md")
 HEAD = "| kernel | chip | registers | spills | shared memory, bytes | barriers |\n|---|---|---|---|---|---|\n"
 PLACES, SEATS = 131_072, 8_192
@@ -42,9 +43,14 @@ class Made(NamedTuple):
 
 
 class Case(NamedTuple):
+    """`kinds`: types of arguments that are not int64, or pointers to it.  `on`: constants of one chip."""
+
     name: str
     function: Any
-    constants: dict[str, int]
+    constants: dict[str, Any]
+    kinds: Mapping[str, str] = MappingProxyType({})
+    options: Mapping[str, Any] = MappingProxyType({})
+    on: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
 
 def cases() -> list[Case]:
@@ -54,6 +60,7 @@ def cases() -> list[Case]:
     from .allocate import allocate_kernel
     from .arrays import TILE
     from .budget import budget_kernel
+    from .compile_engine import of_engine
     from .issue import issue_kernel
     from .lift import lift_kernel
     from .line import close_up_kernel, kept_kernel, make_room_kernel, merge_kernel, offsets_kernel
@@ -92,26 +99,26 @@ def cases() -> list[Case]:
         Case("lift", lift_kernel, placed | {"tile": VTC_TILE}),
         Case("issue", issue_kernel, placed),
         Case("admit_shared", admit_shared_kernel, seated | of_admission | of_picks | {"watermark": 0}),
+        *(Case(*case) for case in of_engine()),
     ]
 
 
 def compiled(case: Case, target: str) -> Made:
-    """Pointers are to int64 and numbers are int64, as in every launch."""
+    """Pointers are to int64 and numbers are int64, unless the case says something else."""
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
     from .arrays import WARPS
 
-    names = list(case.function.arg_names)
-    signature = {
-        name: "constexpr" if name in case.constants else "*i64" if name.endswith("_ptr") else "i64" for name in names
-    }
-    constants = {(names.index(name),): value for name, value in case.constants.items()}
+    names, own = list(case.function.arg_names), case.constants | dict(case.on.get(target, {}))
+    signature = {name: "*i64" if name.endswith("_ptr") else "i64" for name in names}
+    signature |= dict.fromkeys(own, "constexpr") | dict(case.kinds)
+    constants = {(names.index(name),): value for name, value in own.items()}
     source = ASTSource(case.function, signature, constants)
     is_amd = target.startswith("gfx")
     chip = GPUTarget("hip", target, 64) if is_amd else GPUTarget("cuda", int(target.removeprefix("sm_")), 32)
-    made = triton.compile(source, target=chip, options={"num_warps": WARPS})
+    made = triton.compile(source, target=chip, options={"num_warps": WARPS} | dict(case.options))
     registers, spills = of_amd(made.asm["amdgcn"]) if is_amd else of_nvidia(made.asm["ptx"], chip.arch)
     barriers = sum("barrier" in line for line in made.asm["ttir"].splitlines())
     return Made(case.name, target, registers, spills, int(made.metadata.shared), barriers)
@@ -155,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m schedspec.kernels.compile", description=__doc__.split("\n")[0])
     parser.add_argument("--chip", action="append", choices=TARGETS, help="for this chip alone (repeatable)")
     parser.add_argument("--kernel", action="append", help="only those of this name (repeatable)")
-    parser.add_argument("--quick", action="store_true", help=f"what sorts, and compiles for long, only for {QUICK}")
+    parser.add_argument("--quick", action="store_true", help=f"what compiles for long only for {QUICK}")
     parser.add_argument("--write", action="store_true", help=f"into {README.name}, for all of them")
     options = parser.parse_args(arguments)
     if options.write and (options.chip or options.kernel or options.quick):
@@ -168,7 +175,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for case in cases()
         for chip in options.chip or TARGETS
         if not (options.kernel and case.name not in options.kernel)
-        and not (options.quick and case.name == SORTS and chip != QUICK)
+        and not (options.quick and case.name in SLOW and chip != QUICK)
     ]
     spills, table = 0, HEAD
     print(HEAD, end="")

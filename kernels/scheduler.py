@@ -70,8 +70,10 @@ class Setup:
         require_between("setup", 0, self.blocks, table_blocks=self.table_blocks)
         require_between("setup", 1, MOST_GROUPS if self.shares else 1, groups=self.groups)
         require_between("setup", 2, MOST_PICKS, picks=self.picks)
+        require_between("setup", 1, TILE, tile=self.tile)  # no larger one is held to spill nothing
+        require_between("setup", 1, VTC_TILE, share_tile=self.share_tile)
         for name in ("tile", "share_tile", "picks"):
-            if (value := getattr(self, name)) < 1 or value & (value - 1):
+            if (value := getattr(self, name)) & (value - 1):
                 raise ValueError(f"setup: {name} is {value}, but must be a power of 2")
         if self.reserve not in RESERVES:
             raise ValueError(f"setup: reserve is {self.reserve!r}, but must be one of {', '.join(RESERVES)}")

@@ -9,10 +9,12 @@ from attrs import define, field
 from .ints import Bools, Ints, integers
 from .job import NO_ROW, Job
 
+LENGTHS = ("issued", "left", "computed", "outputs", "samples_left", "declared", "held", "prefill_end")
 FIELDS = (
-    *("issued", "left", "computed", "outputs", "samples_left", "declared", "held", "prefill_end"),
+    *LENGTHS,
     *("client", "rate", "lane", "lane_rate", "charged_outputs"),
 )
+OF_LENGTHS = len(LENGTHS)
 FEW_ROWS = 16
 
 
@@ -65,6 +67,12 @@ class Rows:
             self.jobs[row] = job
             job.row = row
         rows = np.array(numbers, dtype=np.int64)
+        self.taken[rows] = True
+        if count == 1:
+            job, outputs, known = jobs[0], jobs[0].outputs, jobs[0].known
+            left = job.declared - outputs
+            self.columns[:OF_LENGTHS, numbers[0]] = (0, known, 0, outputs, left, job.declared, held[0], known)
+            return rows
         lengths = np.array([(job.prompt, job.outputs, job.declared) for job in jobs], dtype=np.int64)
         prompt, outputs, declared = lengths.T
         self.issued[rows] = self.computed[rows] = 0
@@ -73,7 +81,6 @@ class Rows:
         self.samples_left[rows] = declared - outputs
         self.declared[rows] = declared
         self.held[rows] = held
-        self.taken[rows] = True
         return rows
 
     def leave(self, rows: Ints) -> list[Job]:

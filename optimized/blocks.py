@@ -32,6 +32,8 @@ class Blocks:
 
     def append(self, rows: Ints, held: Ints, counts: Ints) -> Ints:
         """So many blocks for each of the rows, in order; all of them."""
+        if len(rows) == 1:
+            return self._append_to(int(rows[0]), int(held[0]), int(counts[0]))
         ends = counts.cumsum()
         taken = self.take(int(ends[-1]))
         self._reach(int((held + counts).max()))
@@ -41,6 +43,8 @@ class Blocks:
 
     def append_one(self, rows: Ints, held: Ints) -> Ints:
         """A block for each of the rows, in order; all of them."""
+        if len(rows) == 1:
+            return self._append_to(int(rows[0]), int(held[0]), 1)
         taken = self.take(len(rows))
         self._reach(int(held.max(initial=0)) + 1)
         self.tables[rows, held] = taken
@@ -48,9 +52,14 @@ class Blocks:
 
     def give_all(self, rows: Ints, held: Ints) -> Ints:
         """All blocks of the rows, in order, each from the end of its table; all of them."""
+        if len(rows) == 1:
+            given: Ints = self.tables[rows[0], : held[0]][::-1].copy()
+            self.stack[self.free : self.free + len(given)] = given
+            self.free += len(given)
+            return given
         ends = held.cumsum()
         first, count = rows * self.tables.shape[1], int(ends[-1])
-        given: Ints = self.tables.reshape(-1)[(first + ends).repeat(held) - np.arange(1, count + 1)]
+        given = self.tables.reshape(-1)[(first + ends).repeat(held) - np.arange(1, count + 1)]
         self.stack[self.free : self.free + count] = given
         self.free += count
         return given
@@ -63,6 +72,13 @@ class Blocks:
         more = rows - len(self.tables)
         if more > 0:
             self.tables = np.concatenate((self.tables, np.zeros((more, self.tables.shape[1]), dtype=np.int64)))
+
+    def _append_to(self, row: int, held: int, count: int) -> Ints:
+        """The same for one row, which is the rule: an array of one costs as much as one of many."""
+        taken = self.take(count)
+        self._reach(held + count)
+        self.tables[row, held : held + count] = taken
+        return taken
 
     def _reach(self, places: int) -> None:
         width = self.tables.shape[1]

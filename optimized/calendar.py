@@ -60,20 +60,24 @@ class Calendar:
 
     def edges_ahead(self, steps: int) -> tuple[Ints, Ints]:
         """Who needs a block in the next steps, at most `block_size` of them: places in the order, each once, step by
-        step, and how many in each."""
+        step, and in which of them (from 0)."""
         places = (self.edges < self.steps + steps).nonzero()[0]
         step = self.edges[places] - self.steps
-        return places[np.argsort(step, kind="stable")], np.bincount(step, minlength=steps)
+        if len(places) < 2:
+            return places, step
+        line = step.argsort(kind="stable")
+        return places[line], step[line]
 
     def grown(self, places: Ints) -> Ints:
         """Those at these places got a block; their rows."""
         self.edges[places] += self.block_size
         return self.order[places]
 
-    def ending(self, stopped: Bools) -> Ints:
-        """The places in the order of those who end with the next result: by their length, or as their model ended."""
-        if self.done + 1 >= self.next_end:
-            stopped = stopped | (self.ends <= self.done + 1)
+    def ending(self, stopped: Bools, done: int) -> Ints:
+        """The places in the order of those who end with the result number `done`: by their length, or as their model
+        ended."""
+        if done >= self.next_end:
+            stopped = stopped | (self.ends <= done)
         return stopped.nonzero()[0]
 
     # --- who comes and goes ------------------------------------------------------------------------------
@@ -94,9 +98,11 @@ class Calendar:
         """Those at these places take part no longer, others do; their rows."""
         left = self.order[places]
         rows.outputs[left] += self.done
-        stays = np.ones(len(self.order), dtype=np.bool_)
-        stays[places] = False
-        self.columns = self.columns.take(stays.nonzero()[0], axis=1)
+        if len(places) == 1:
+            place = int(places[0])
+            self.columns = np.concatenate((self.columns[:, :place], self.columns[:, place + 1 :]), axis=1)
+        else:
+            self.columns = np.delete(self.columns, places, axis=1)
         self._name_columns()
         self.next_end = int(self.ends.min())
         self.is_closed = False

@@ -142,7 +142,7 @@ def _first(cell: "attrs.Attribute[Any]") -> Any:
 
 def _cell(name: str, code: str, is_often: bool) -> property:
     memory = "mem_" + name
-    tell = "pass" if is_often else "record.table.written.add(record.row)"
+    tell = "" if is_often else "table.written.add(row)"
     source = f"""
 def get(record):
     value = record.table.{memory}[record.row]
@@ -150,12 +150,13 @@ def get(record):
 def get_flag(record):
     return record.table.{memory}[record.row] != 0
 def set(record, value):
+    table, row = record.table, record.row
     {tell}
     if LEAST < value < MOST:
-        record.table.{memory}[record.row] = value
+        table.{memory}[row] = value
     else:
-        record.table.{memory}[record.row] = ASIDE
-        record.table.odd.add(record.row)
+        table.{memory}[row] = ASIDE
+        table.odd.add(row)
         record.big["{name}"] = value
 """
     space: dict[str, Any] = {"ASIDE": ASIDE, "LEAST": -FARTHEST, "MOST": FARTHEST}

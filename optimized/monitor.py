@@ -244,7 +244,7 @@ class BulkMonitor(Monitor):
         blocks = list(chain.from_iterable(moved))
         count = len(blocks)
         tracks = list(map(self.tracks.get, requests))
-        if self.explain or count < 2 or None in tracks or len(set(blocks)) < count:
+        if self.explain or count < 2 or None in tracks or len(set(blocks)) < count or self.parking.pins:
             return False
         one_each = count == len(requests) and all(moved)
         holders = requests if one_each else [r for r, some in zip(requests, moved, strict=True) for _ in some]

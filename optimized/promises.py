@@ -43,7 +43,7 @@ HONOURED = (
     "resident_tokens",
     "prefilling_requests",
 )
-RESERVES = {"on_demand": (), "known": ("full_reserve",), "declared": ("declared_reserve",)}
+RESERVES = {"on_demand": ("on_demand_reserve",), "known": ("full_reserve",), "declared": ("declared_reserve",)}
 VICTIMS = {"newest": "newest_first", "lowest_priority": "lowest_priority"}
 KEEPS_PLACES = ("fcfs", "priority", "edf", "sjf", "aging")
 """Policies under which a preempted request has the place that it had."""
@@ -82,12 +82,15 @@ def capabilities(name: str, settings: Settings) -> Capabilities:
 
 
 def claims_of(settings: Settings) -> frozenset[str]:
-    claims = {"hard_budget", "hybrid", "watermark", settings.policy, settings.at_blocked_head}
+    claims = {"hard_budget", "hybrid", "iteration_level", "watermark", settings.policy, settings.at_blocked_head}
     claims |= {VICTIMS[settings.victim], *RESERVES[settings.reserve]}
     is_strict = settings.at_blocked_head == "break"
     conditions = {
         "resume_order": is_strict and not settings.max_overtaken and settings.policy in KEEPS_PLACES,
         "bounded_overtaking": is_strict and settings.max_overtaken > 0,
+        "full_chunks": settings.chunked_prefill,
+        "no_preemption": settings.reserve == "declared",
+        "iteration_fcfs": settings.reserve == "declared" and settings.policy == "fcfs" and is_strict,
         "prefill_cap": settings.prefilling_requests > 0,
         "caps": has_caps(settings),
         "prompt_share": settings.chunked_prefill and settings.chunk_tokens > 0,

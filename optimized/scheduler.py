@@ -102,7 +102,9 @@ class Scheduler:
 
     def step(self, now_ns: int) -> Plan:
         self.record = True
-        batch = self.plan()
+        return self.told(self.plan())
+
+    def told(self, batch: Batch) -> Plan:
         return Plan(
             step=batch.step,
             request=self.ids_of(batch.row),
@@ -175,32 +177,70 @@ class Scheduler:
             stop = stop[standing[batch.samples > 0]]
         return self.settle(batch, standing, served, stop)
 
-    def run_ahead(self, steps: int) -> int:
-        """Up to so many steps and their results, without a stop, in one go: as long as the calendar stands and nobody
-        who waits could enter.  How many were done; the state is what as many single ones would have left."""
+    # --- the same for simulations, which count calm steps by a clock ---------------------------------------------
+
+    def run_ahead(self, steps: int, stopping: Sequence[str] = ()) -> tuple[int, Sequence[Delta]]:
+        """Up to so many steps and their results in one go, as long as the calendar stands and nobody who waits could
+        enter; the models of `stopping` stop in the last one.  How many were done, and the deltas of that one's result,
+        if it was; the state is what as many single ones would have left."""
         self.deltas, self.record = [], False
-        if self.calendar is None and not self.in_flight and not np.any(self.rows.left[self.order] != 1):
-            self.begin_calendar()  # all who run decode: there is no need to see that twice
+        self.begin_at_once()
         calendar = self.calendar
         if calendar is None or self.in_flight or not self.is_shut(calendar):
-            return 0
-        todo = min(steps, calendar.next_end - 1 - calendar.steps)
+            return 0, ()
+        ends = 0 < len(stopping) < len(calendar.order) and steps <= calendar.next_end - calendar.steps
         before = calendar.steps
+        todo = steps if ends else min(steps - bool(stopping), calendar.next_end - 1 - before)
         while todo > 0 and (done := self.tick_ahead(calendar, min(todo, calendar.block_size))):
             todo -= done
-        return calendar.steps - before
+        if ends and not todo:
+            self.stop_ahead(calendar, stopping)
+        return calendar.steps - before, self.deltas
+
+    def stop_ahead(self, calendar: Calendar, stopping: Sequence[str]) -> None:
+        """These, and who has its last output, end by a result that has been counted."""
+        self.record = True
+        stopped = np.zeros(len(calendar.order), dtype=np.bool_)
+        for request in stopping:
+            stopped[calendar.order == self.jobs[request].row] = True
+        self.end_some(calendar, calendar.ending(stopped, calendar.done), stopped)
+
+    def step_calm(self, now_ns: int) -> Plan | list[tuple[str, int]]:
+        """`step`, told in short if it is calm: all who run get their next position and an output, and those who are
+        told enter, each with so many tokens, which is all that is known of it, and its next output."""
+        self.record = True
+        self.begin_at_once()
+        batch = self.plan(in_short=True)
+        if batch.calendar is None:
+            return self.told(batch)
+        fresh = batch.calendar.fresh
+        if not fresh:
+            return []
+        return list(zip(self.ids_of(batch.row[-fresh:]), batch.tokens[-fresh:].tolist(), strict=True))
+
+    def complete_calm(self, stopping: Sequence[str], now_ns: int) -> Sequence[Delta]:
+        """The result of the only step in flight, if it was told in short: the models of these stop.  Deltas without
+        who got an output: all who were in it and are still there."""
+        self.deltas, self.record = [], True
+        _, batch = self.in_flight.popitem()
+        standing, served = self.served_by(batch)
+        stopped = np.zeros(len(served), dtype=np.bool_)
+        for request in stopping:
+            stopped[served == self.jobs[request].row] = True
+        self.settle(batch, standing, served, stopped)
+        return self.deltas
 
     def ids_of(self, rows: Ints) -> list[str]:
         return [job.request.id for job in self.rows.jobs_at(rows)]
 
     # --- a step ------------------------------------------------------------------------------------------------
 
-    def plan(self) -> Batch:
+    def plan(self, *, in_short: bool = False) -> Batch:
         self.deltas = []
         self.steps += 1
         if self.calendar is None and self.calm >= self.calm_steps:
             self.begin_calendar()
-        batch = None if self.calendar is None else self.tick(self.calendar)
+        batch = None if self.calendar is None else self.tick(self.calendar, in_short=in_short)
         if batch is None:
             batch = self.decide()
         if len(batch.row):
@@ -311,7 +351,8 @@ class Scheduler:
     def grow_by_one(self, rows: Ints) -> None:
         held = self.rows.held[rows]
         taken = self.blocks.append_one(rows, held)
-        self.rows.held[rows] = held + 1
+        held += 1
+        self.rows.held[rows] = held
         if self.record:
             ids = self.ids_of(rows)
             self.deltas += [("took", id, [block]) for id, block in zip(ids, taken.tolist(), strict=True)]
@@ -383,7 +424,7 @@ class Scheduler:
         `stopped` whether their model ended there."""
         calendar = self.calendar
         if calendar is not None and self.is_next(calendar, batch):
-            ending = calendar.ending(stopped)
+            ending = calendar.ending(stopped, calendar.done + 1)
             if len(ending) < len(calendar.order):
                 return self.settle_tick(calendar, ending, stopped)
         if calendar is not None and (calendar.done or batch.calendar is calendar):
@@ -434,8 +475,16 @@ class Scheduler:
             self.calendar = calendar
             self.queue.join_clock(self.rows, order)
 
-    def tick(self, calendar: Calendar) -> Batch | None:
-        """A step in which all who run go on decoding, and whole prompts may enter; None if something else happens."""
+    def begin_at_once(self) -> None:
+        """If all who run decode: there is no need to see that twice."""
+        if self.calendar is not None or self.in_flight or len(self.order) > self.settings.token_budget:
+            return
+        if not np.count_nonzero(self.rows.left[self.order] != 1):
+            self.begin_calendar()
+
+    def tick(self, calendar: Calendar, *, in_short: bool = False) -> Batch | None:
+        """A step in which all who run go on decoding, and whole prompts may enter; None if something else happens.
+        `in_short`: then nothing is told of it."""
         running = len(calendar.order)
         growing = calendar.at_edge()
         budget, free = self.settings.token_budget - running, self.blocks.free - len(growing)
@@ -451,6 +500,7 @@ class Scheduler:
             growth = self.compose(self.order)
             self.grow(growth)
             return self.issue(growth, admitted)
+        self.record = self.record and not in_short
         if len(growing):
             self.grow_by_one(calendar.grown(growing))
         start, tokens = calendar.starts + calendar.steps, calendar.one_each()
@@ -503,11 +553,13 @@ class Scheduler:
 
     def tick_ahead(self, calendar: Calendar, steps: int) -> int:
         """So many ticks and their results, or as many as there are blocks for."""
-        places, counts = calendar.edges_ahead(steps)
-        taken = np.cumsum(counts)
-        done = int(np.searchsorted(taken, self.blocks.free, side="right"))
-        if done and taken[done - 1]:
-            self.grow_by_one(calendar.grown(places[: taken[done - 1]]))
+        places, ticks = calendar.edges_ahead(steps)
+        done = steps
+        if len(places) > self.blocks.free:
+            done = int(ticks[self.blocks.free])
+            places = places[ticks < done]
+        if len(places):
+            self.grow_by_one(calendar.grown(places))
         calendar.steps += done
         calendar.done += done
         self.steps += done
@@ -520,8 +572,9 @@ class Scheduler:
         calendar.done += 1
         calendar.fresh = 0
         self.queue.tick()
-        if not len(ending):
-            return NOTHING
+        return self.end_some(calendar, ending, stopped) if len(ending) else NOTHING
+
+    def end_some(self, calendar: Calendar, ending: Ints, stopped: Bools) -> Ints:
         ended = calendar.leave(self.rows, ending)
         self.queue.leave_clock(self.rows, ended)
         self.order = calendar.order

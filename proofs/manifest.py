@@ -19,9 +19,9 @@ _HEAD = "# Written by `python -m schedspec.proofs --write`; each run of the proo
 @frozen(kw_only=True)
 class Proof:
     """The obligations of one rule.  `theory`: engine (the relation, as the monitor compiles it, history variables
-    beside it) or counters (a model of the algorithm).  `statements`: what is proved, in the order of `conjuncts`.
-    `bounds`, `parts`: rules over traces of which it is the algorithm's half, or a part.  `expected` is the worst
-    verdict among the obligations."""
+    beside it), transfers (the second relation, in the same way) or counters (a model of the algorithm).  `statements`:
+    what is proved, in the order of `conjuncts`.  `bounds`, `parts`: rules over traces of which it is the algorithm's
+    half, or a part.  `expected` is the worst verdict among the obligations."""
 
     theory: str
     rule: str
@@ -37,7 +37,7 @@ class Proof:
     @property
     def is_of_traces(self) -> bool:
         """What the rule says is proved of every trace that keeps its guards."""
-        return self.theory == "engine" and not self.parts
+        return self.theory != "counters" and not self.parts
 
 
 @frozen(kw_only=True)

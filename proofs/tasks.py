@@ -11,9 +11,10 @@ from .possible import POSSIBLE
 from .smt import Finite
 from .sweep import Fate, Sweep
 from .theory import ENGINE, Theory
+from .transfers import TRANSFERS
 from .variants import Variant, variants
 
-THEORIES = (ENGINE, COUNTERS, DOOR)
+THEORIES = (ENGINE, COUNTERS, TRANSFERS, DOOR)
 
 
 def theory(name: str) -> Theory:

@@ -16,7 +16,7 @@ from ..spec.settings import Lane, Settings
 from ..spec.vocabulary import Receipt, Request
 from .alternatives import OF_ITS_CLIENT, Alternatives, Refusal
 from .forecast import Forecast, Work
-from .job import WAITING, Job
+from .job import RUNNING, Job
 
 
 @frozen
@@ -294,7 +294,7 @@ class Gate:
             self.lanes[lane.name].add(job.request, -1)
 
     def ends(self, job: Job, how: str, now_ns: int) -> None:
-        if job.state == WAITING:
+        if job.state != RUNNING:
             self.leaves_queue(job)
         self.clients[job.request.client].add(job.request, -1)
         if not self.clients[job.request.client].requests:

@@ -66,6 +66,7 @@ def canonical(state: State, names: Names) -> Hashable:
         names.jobs(state.running.values()),
         _in_flight(state, names),
         _pool(state, names),
+        _parking(state, jobs, names),
         state.phases if state.settings.phase_first == "alternate" else None,
         min(state.since_round + 1, state.settings.admission_period_steps),
         len(state.host.free),
@@ -141,7 +142,19 @@ def _pool(state: State, names: Names) -> Hashable:
     evictable, free = names.table(pool.evictable), names.table(pool.free)
     held = sorted((*names.table([block]), count) for block, count in pool.refs.items())
     index = sorted((*names.table([block]), key) for key, block in pool.index.items())
-    return evictable, free, tuple(held), tuple(index)
+    return evictable, free, tuple(held), tuple(index), names.table(pool.leased)
+
+
+def _parking(state: State, jobs: list[Job], names: Names) -> Hashable:
+    """Who depends on what, what has been said of it, and for how long yet; and leases, in their order."""
+    if not state.settings.park_timeout_ns:
+        return None
+    parked, now_ns = state.parking.parked, state.now_ns
+    asked = [(tuple(sorted(job.dependencies)), tuple(sorted(job.answers.items()))) for job in jobs]
+    left_ns = tuple((names.job(job), until_ns - now_ns) for job, until_ns in parked.items())
+    leases = state.leases
+    kept = [(names.requests[r], names.table(leases.blocks[r]), until - now_ns) for r, until in leases.until_ns.items()]
+    return tuple(asked), left_ns, tuple(kept)
 
 
 # --- queues ------------------------------------------------------------------------------------------------

@@ -263,8 +263,8 @@ class Deciding:
 
     def revived(self, admission: Admission, room: Room) -> set[int]:
         """Cached blocks that nobody else holds."""
-        evictable, released = self.state.pool.evictable, room.released
-        return {block for block in admission.cached_blocks if block in evictable or block in released} - room.counted
+        is_cached, released = self.state.pool.is_cached, room.released
+        return {block for block in admission.cached_blocks if is_cached(block) or block in released} - room.counted
 
     def take(self, admission: Admission, room: Room) -> None:
         room.blocks -= self.blocks_of(admission, room)

@@ -91,9 +91,13 @@ class AtTheDoor:
         state = self.state
         state.arrivals += 1
         job = state.jobs[request.id] = Job.of(request, state.arrivals)
-        state.queue.push(job)
+        if request.dependencies and state.settings.park_timeout_ns:
+            state.parking.park(job, set(request.dependencies), state.now_ns)
+        else:
+            state.queue.push(job)
         if state.log is not None:
             state.log.turns(job.id, WAITING, state.now_ns)
+        if state.log is not None and job.state == WAITING:
             state.log.joins(job.arrival)
         if state.gate is not None:
             state.gate.accepts(job, state.now_ns)

@@ -4,7 +4,7 @@ from attrs import Factory, define
 
 from ..spec.vocabulary import Request
 
-WAITING, RUNNING, ENDED = "waiting", "running", "ended"
+WAITING, PARKED, RUNNING, ENDED = "waiting", "parked", "running", "ended"
 
 
 @define(eq=False)
@@ -16,7 +16,8 @@ class Job:
     blocks by their token prefix.  `prefill_end` is what was known when it was admitted or resumed.  What it was charged
     for so far are `charged_prompt` tokens and `charged_outputs`; it `is_charged` from its first admission on.
 
-    While it is swapped, its first `kept` positions are `saved` in these host blocks.
+    It is parked until its `dependencies` are there; `answers`: what the world said of each, whether it is there.  While
+    it is swapped, its first `kept` positions are `saved` in these host blocks.
     """
 
     request: Request
@@ -39,6 +40,8 @@ class Job:
     is_charged: bool = False
     charged_prompt: int = 0
     charged_outputs: int = 0
+    dependencies: set[str] = Factory(set)
+    answers: dict[str, bool] = Factory(dict)
     saved: list[int] = Factory(list)
     kept: int = 0
 

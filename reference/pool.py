@@ -1,15 +1,18 @@
 """Paged blocks with reference counts and a prefix index.
 
 A block is held (count above zero), free, or evictable: held by nobody, but the index still names its content, so that a
-request with the same token prefix can take it over.
+request with the same token prefix can take it over.  One that is pinned is evicted after all others (`leases.py`).
 """
+
+from collections import Counter
 
 from attrs import Factory, define
 
 
 @define(eq=False)
 class Pool:
-    """`free` is a stack; `evictable` keeps the order in which blocks were let go, the oldest first."""
+    """`free` is a stack; `evictable` keeps the order in which blocks were let go, the oldest first, `leased` those of
+    them that are pinned; `pins`: by how many leases."""
 
     blocks: int
     free: list[int]
@@ -17,6 +20,8 @@ class Pool:
     refs: dict[int, int] = Factory(dict)
     index: dict[int, int] = Factory(dict)
     key_of: dict[int, int] = Factory(dict)
+    leased: dict[int, None] = Factory(dict)
+    pins: Counter[int] = Factory(Counter)
 
     @classmethod
     def of(cls, blocks: int) -> "Pool":
@@ -24,7 +29,16 @@ class Pool:
 
     @property
     def available(self) -> int:
-        return len(self.free) + len(self.evictable)
+        return len(self.free) + len(self.evictable) + len(self.leased)
+
+    @property
+    def has_all_leased(self) -> bool:
+        """Nothing is left but what is leased."""
+        return not self.free and not self.evictable
+
+    def is_cached(self, block: int) -> bool:
+        """Held by nobody, and named by the index."""
+        return block in self.evictable or block in self.leased
 
     def take(self) -> tuple[int, bool]:
         """A block for writing, and whether the index had to forget it."""
@@ -41,6 +55,7 @@ class Pool:
     def share(self, block: int) -> None:
         """One more holder of a block that is held or evictable."""
         self.evictable.pop(block, None)
+        self.leased.pop(block, None)
         self.refs[block] = self.refs.get(block, 0) + 1
 
     def give(self, block: int) -> None:
@@ -49,10 +64,29 @@ class Pool:
         if self.refs[block]:
             return
         del self.refs[block]
-        if block in self.key_of:
+        if self.pins[block]:
+            self.leased[block] = None
+        elif block in self.key_of:
             self.evictable[block] = None
         else:
             self.free.append(block)
+
+    def pin(self, block: int) -> None:
+        """A block that the index names is evicted after all others."""
+        self.pins[block] += 1
+        if block in self.evictable:
+            del self.evictable[block]
+            self.leased[block] = None
+
+    def unpin(self, block: int) -> None:
+        """The last lease of it leaves it where it would be without one, as the one that was let go last."""
+        self.pins[block] -= 1
+        if self.pins[block]:
+            return
+        del self.pins[block]
+        if block in self.leased:
+            del self.leased[block]
+            self.evictable[block] = None
 
     def name(self, block: int, key: int) -> bool:
         """The index names a full block by its prefix, unless it has one of that prefix already."""

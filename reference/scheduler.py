@@ -25,6 +25,7 @@ from .classes import has_classes
 from .decide import Deciding
 from .door import AtTheDoor
 from .job import ENDED, RUNNING, WAITING, Job
+from .parking import Parks
 from .selection.promises import claims_of_sharing, constants_of_sharing
 from .state import Decision, Entry, State
 from .swapping import Swapping, view_of
@@ -35,7 +36,7 @@ ONE_QUEUE = ("fcfs", "priority", "edf", "sjf", "aging")
 """Policies under which a preempted request has the place that it had, and nobody behind it is resumed before."""
 
 
-class Scheduler(AtTheDoor, Deciding, Swapping):
+class Scheduler(Parks, AtTheDoor, Deciding, Swapping):
     """A subject (`schedspec.spec.vocabulary.Subject`).  `record=False` leaves deltas out, for measurements."""
 
     def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
@@ -71,6 +72,7 @@ class Scheduler(AtTheDoor, Deciding, Swapping):
         self.begin_call(now_ns)
         if event.get("type") == "disconnected" and self.state.settings.cancel_on_disconnect:
             self.disconnect(event.get("request", ""))
+        self.hear_of(event)
         return self.state.deltas
 
     def step(self, now_ns: int) -> Plan:
@@ -102,35 +104,43 @@ class Scheduler(AtTheDoor, Deciding, Swapping):
             for entry in entries:
                 if entry.epoch == entry.job.epoch:
                     self.name_blocks(entry.job, entry.job.computed)
+        pauses = outcome.pauses if state.settings.park_timeout_ns else {}
         for job in delivered:
-            if job.id in stops:
-                self.end(job, ("finished", job.id, "stop"))
-            elif self.is_at_its_length(job):
-                self.end(job, ("finished", job.id, "length"))
+            if not self.go_on(job, has_stopped=job.id in stops) and job.id in pauses:
+                self.pause(job, pauses[job.id])
         return state.deltas
+
+    def go_on(self, job: Job, *, has_stopped: bool) -> bool:
+        """After a token: it ends if that was the last, which is told."""
+        if not has_stopped and not self.is_at_its_length(job):
+            return False
+        self.end(job, ("finished", job.id, "stop" if has_stopped else "length"))
+        return True
 
     def observe(self) -> Observation:
         state, pool = self.state, self.state.pool
         live = list(state.live())
         swapped = [job for job in live if job.is_swapped]
+        counters = {
+            "running": len(state.running),
+            "waiting": state.queue.size - len(swapped),
+            "free_blocks": pool.available,
+            "used_blocks": len(pool.refs),
+        }
+        if state.settings.host_blocks:
+            counters |= {"swapped": len(swapped), "free_host_blocks": len(state.host.free)}
         return Observation(
-            counters={
-                "running": len(state.running),
-                "waiting": state.queue.size - len(swapped),
-                "swapped": len(swapped),
-                "free_blocks": pool.available,
-                "used_blocks": len(pool.refs),
-                "free_host_blocks": len(state.host.free),
-            },
+            counters=counters,
             requests={job.id: view_of(job) for job in live},
             tables={job.id: list(job.table) for job in live if job.table},
             free=list(pool.free),
-            evictable=list(pool.evictable),
+            evictable=[*pool.evictable, *pool.leased],
+            obligations=tuple(state.leases.obligations()),
             ref_counts=dict(pool.refs),
             index=sorted(pool.key_of),
             client_counters=state.queue.counters(),
             host_tables={job.id: list(job.saved) for job in swapped},
-            host_free=list(state.host.free),
+            host_free=tuple(state.host.free),
         )
 
     def canonical(self, requests: Mapping[str, int], clients: Mapping[str, int]) -> Hashable:
@@ -225,6 +235,7 @@ class Scheduler(AtTheDoor, Deciding, Swapping):
         state.running[job.id] = job
         if self.record:
             state.deltas.append(("resumed" if job.was_preempted else "admitted", job.id, cached_tokens))
+        self.end_lease(job.id, "resumed")
         job.was_preempted = False
         state.logged.pop(job, None)
         if state.log is not None:
@@ -264,25 +275,31 @@ class Scheduler(AtTheDoor, Deciding, Swapping):
         how = self.recovery_of(job)
         if how == "swap":
             self.save(job)
-        self.give_all(job)
-        del self.state.running[job.id]
-        self.state.adapters.leave(job)
+        self.stand_up(job)
         job.state = WAITING
-        job.epoch += 1
-        job.known -= job.in_flight
-        job.issued = job.computed = job.in_flight = 0
         job.was_preempted = True
-        self.state.logged.pop(job, None)
-        self.state.queue.released(job)
         self.state.queue.push(job)
         if self.state.gate is not None:
             self.state.gate.waits(job)
         if self.record:
             self.state.deltas.append(("preempted", job.id, how, requester.id))
 
+    def stand_up(self, job: Job) -> None:
+        """Out of the running set; results that are under way are not its own any more."""
+        self.give_all(job)
+        del self.state.running[job.id]
+        self.state.adapters.leave(job)
+        job.epoch += 1
+        job.known -= job.in_flight
+        job.issued = job.computed = job.in_flight = 0
+        self.state.logged.pop(job, None)
+        self.state.queue.released(job)
+
     def end(self, job: Job, event: Delta) -> None:
         state = self.state
         self.give_all(job)
+        self.end_lease(job.id, "ended")
+        state.parking.leave(job)
         self.drop(job)
         if state.gate is not None:
             state.gate.ends(job, event[0], state.now_ns)
@@ -316,15 +333,22 @@ class Scheduler(AtTheDoor, Deciding, Swapping):
         size = self.state.settings.block_size
         if len(job.table) * size >= positions:
             return
-        taken = []
+        taken: list[int] = []
         while len(job.table) * size < positions:
+            if self.state.pool.has_all_leased:
+                self.took(job, taken)
+                taken = []
+                self.end_leases_for_a_block()
             block, evicted = self.state.pool.take()
             if evicted and self.record:
                 self.state.deltas.append(("unindexed", [block]))
             job.table.append(block)
             taken.append(block)
-        if self.record:
-            self.state.deltas.append(("took", job.id, taken))
+        self.took(job, taken)
+
+    def took(self, job: Job, blocks: list[int]) -> None:
+        if blocks and self.record:
+            self.state.deltas.append(("took", job.id, blocks))
 
     def give_all(self, job: Job) -> None:
         """From the end of the table, so that the blocks of a shared prefix are evicted last."""
@@ -356,8 +380,7 @@ def claims_of(settings: Settings) -> frozenset[str]:
     """What the settings make the scheduler promise."""
     claims = {"hard_budget", settings.policy, settings.at_blocked_head, "watermark"}
     claims |= _of_victims(settings) | _of_order(settings) | _of_composition(settings) | _of_iterations(settings)
-    if settings.reserve != "on_demand":
-        claims.add("full_reserve" if settings.reserve == "known" else f"{settings.reserve}_reserve")
+    claims.add("full_reserve" if settings.reserve == "known" else f"{settings.reserve}_reserve")
     if settings.prefix_caching:
         claims.add("prefix_cache")
     if settings.adapter_slots:
@@ -376,6 +399,8 @@ def claims_of(settings: Settings) -> frozenset[str]:
         claims.add("decision_log")
     if settings.cancel_on_disconnect:
         claims.add("disconnects")
+    if settings.park_timeout_ns:
+        claims.add("parking")
     return frozenset(claims | claims_of_sharing(settings) | claims_of_door(settings))
 
 
@@ -433,7 +458,7 @@ def _of_iterations(settings: Settings) -> set[str]:
         and settings.phase_first in ("admission", "alternate")
         and not settings.adapter_slots
     )
-    in_order = settings.policy == "fcfs" and settings.at_blocked_head == "break"
+    in_order = settings.policy == "fcfs" and settings.at_blocked_head == "break" and not settings.park_timeout_ns
     return claims | {"no_preemption"} | ({"iteration_fcfs"} if is_plain and in_order else set())
 
 

@@ -10,7 +10,9 @@ from .admission import Gate, new_gate
 from .alternatives import Held
 from .host import Host
 from .job import ENDED, Job
+from .leases import Leases
 from .log import DecisionLog
+from .parked import Parking
 from .phases import BOTH, Phases
 from .pool import Pool
 from .prefixes import Prefixes
@@ -61,6 +63,8 @@ class State:
     adapters: Adapters
     queue: Queue
     gate: Gate | None
+    parking: Parking
+    leases: Leases
     host: Host
     jobs: dict[str, Job] = Factory(dict)
     running: dict[str, Job] = Factory(dict)
@@ -84,8 +88,10 @@ class State:
         prefixes = Prefixes(settings, pool)
         adapters = Adapters(settings.adapter_slots)
         queue = new_queue(settings, prefixes, adapters)
+        parking, leases = Parking(settings.park_timeout_ns), Leases(pool)
         log = DecisionLog() if settings.log_decisions else None
-        return cls(settings, pool, prefixes, adapters, queue, new_gate(settings), Host.of(settings), log=log)
+        gate, host = new_gate(settings), Host.of(settings)
+        return cls(settings, pool, prefixes, adapters, queue, gate, parking, leases, host, log=log)
 
     @property
     def held(self) -> Mapping[str, Held]:

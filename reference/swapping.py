@@ -1,9 +1,15 @@
 """Preemption by swap: what a victim has computed goes to host blocks, and comes back with it."""
 
+from collections.abc import Mapping
+from typing import Literal
+
 from ..spec.recovery import blocks_to_save
 from ..spec.vocabulary import RequestView
-from .job import WAITING, Job
+from .job import PARKED, WAITING, Job
 from .state import State
+
+STATES: Mapping[str, Literal["waiting", "parked"]] = {WAITING: "waiting", PARKED: "parked"}
+"""What a snapshot calls those who do not run."""
 
 
 class Swapping:
@@ -45,7 +51,7 @@ class Swapping:
 def view_of(job: Job) -> RequestView:
     """Who is swapped has the positions that it kept."""
     return RequestView(
-        state="swapped" if job.is_swapped else "waiting" if job.state == WAITING else "running",
+        state="swapped" if job.is_swapped else STATES.get(job.state, "running"),
         issued=job.kept or job.issued,
         computed=job.kept or job.computed,
         outputs=job.outputs,

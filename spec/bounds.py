@@ -1,6 +1,7 @@
 """What settings of every kind are held to: integers of at least a bound, and one of a few values."""
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 
 def is_int(value: object) -> bool:
@@ -19,3 +20,19 @@ def not_among(of: object, known: Mapping[str, tuple[object, ...]], prefix: str =
         value = getattr(of, name)
         if not any(type(value) is type(one) and value == one for one in allowed):
             yield f"{prefix}{name} is {value!r}, but must be one of {', '.join(map(str, allowed))}"
+
+
+def faults_of_parking(s: Any) -> Iterator[str]:
+    """What contradicts requests that are parked, in settings whose own values are right."""
+    if s.hold_ns > s.park_timeout_ns:
+        longest = f"a request is parked at most {s.park_timeout_ns} ns" if s.park_timeout_ns else "nobody is parked"
+        yield f"hold_ns is {s.hold_ns}, but {longest}: give a park_timeout_ns of at least {s.hold_ns}"
+    if s.hold_ns and not s.prefix_caching:
+        yield f"hold_ns is {s.hold_ns}, but what is held is found in the prefix cache: write prefix_caching=True"
+    of_door = getattr(s.door, "queue_age_ns", 0) or getattr(s.door, "has_time_model", False)
+    lanes = s.lanes if isinstance(s.lanes, tuple) else ()
+    if s.park_timeout_ns and (of_door or any(getattr(lane, "objective_steps", 0) for lane in lanes)):
+        yield (
+            "park_timeout_ns is given, but the door or a lane promises how long somebody waits, and whoever is parked"
+            " comes back at any time: give one of the two"
+        )

@@ -6,6 +6,7 @@ from typing import Any
 from .catalogue import registry
 from .printed import printed
 from .registry import Rule
+from .transfers import registry as transfers
 
 NONE: Mapping[str, str] = {}
 
@@ -46,9 +47,10 @@ def card(
                 "kind": conjunct.kind,
                 "on": conjunct.event,
                 "claims": list(conjunct.binding.claims),
-                "formula": printed(conjunct.term, registry.names, registry.state.sorts),
+                "formula": printed(conjunct.term, relation.names, relation.state.sorts),
             }
-            for conjunct in registry.conjuncts
+            for relation in (registry, transfers)
+            for conjunct in relation.conjuncts
             if conjunct.rule == rule.id
         ],
         "checked_by": list(rule.checked_by),

@@ -117,6 +117,7 @@ class Ledger:
     causes: dict[str, set[Cause]] = Factory(dict)
     usage: dict[str, Usage] = Factory(dict)
     since: dict[str, int] = Factory(dict)
+    parked: set[str] = Factory(set)
     heads: dict[str, list[tuple[int, str]]] = Factory(dict)
     last_left: str | None = None
     entered: int = 0
@@ -147,6 +148,7 @@ class Ledger:
     def enter(self, track: Track, *, preempted: bool) -> None:
         """A request waits; its client is lifted if none of it waited before."""
         client = track.client
+        self.parked.discard(track.id)
         self.counters.setdefault(client, 0)
         if preempted:
             self._stop(track)
@@ -194,13 +196,17 @@ class Ledger:
 
     def end(self, track: Track) -> int:
         """A request ends; what its client gets back for outputs that were predicted and not generated."""
-        if self.waits(track):
-            self._leave(track)
-        else:
-            self._stop(track)
+        self._depart(track)
+        self.parked.discard(track.id)
         refund = self._refund(track)
         self._judge(track.client)
         return refund
+
+    def park(self, track: Track) -> None:
+        """A request neither waits nor runs for a while."""
+        self._depart(track)
+        self.parked.add(track.id)
+        self._judge(track.client)
 
     # --- asking ------------------------------------------------------------------------------------------
 
@@ -266,6 +272,12 @@ class Ledger:
             self.last_left = client
             self.everyone.remove(client)
             del self.heads[client]
+
+    def _depart(self, track: Track) -> None:
+        if self.waits(track):
+            self._leave(track)
+        elif track.id not in self.parked:
+            self._stop(track)
 
     def _stop(self, track: Track) -> None:
         """A running request is that no more."""

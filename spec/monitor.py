@@ -15,13 +15,15 @@ from typing import Any
 
 from attrs import Factory, define
 
-from . import rules
+from . import rules, stays
 from .caps import Residents, held_by_client, held_lanes, usable_adapters
 from .compiled import Program, World, compile_program, state_reads, without
-from .content import BadRead, ContentShadow, Copy
+from .content import BadRead, ContentShadow
+from .host import HostBlocks
 from .lane_ledger import LaneLedger
 from .ledger import Ledger
 from .lines import Lines
+from .parking import CLAIM, Parking
 from .printed import printed
 from .protocol import ProtocolError
 from .queueing import PRIORITY_WEIGHT, level_of, place_again, place_of
@@ -70,6 +72,9 @@ _CANONICAL = {
     "shared": 4,
     "swapped_in": 4,
     "admitted": 5,
+    "lease_over": 2,
+    "leased": 6,
+    "unparked": 6,
     "waits": 6,
     "chosen": 6,
     "displaced": 6,
@@ -118,7 +123,7 @@ class StepView:
         return sum(count for request, count in self.acquired.items() if request not in fresh)
 
 
-class Monitor:
+class Monitor(HostBlocks):
     """Feed it messages; it answers with what they broke.
 
     `content` turns the content shadow on (it needs the level tables), `explain` records the values that a failed
@@ -181,6 +186,7 @@ class Monitor:
         in_order = {lane.name for lane in self.settings.lanes if lane.order == "fifo"}
         self.lines = Lines(in_order, by_length=bool(self.settings.resident_tokens))
         self.spells = Spells()
+        self.parking = Parking(self.settings.park_timeout_ns if self.claims(CLAIM) else 0)
         self._set_parameters()
         wanted = content and self.shows_tables
         order = header.capabilities.executor_order
@@ -220,6 +226,16 @@ class Monitor:
 
     def claims(self, claim: str) -> bool:
         return claim in self.capabilities.claims
+
+    @property
+    def parks(self) -> bool:
+        """Dependencies count: that was asked for, and is claimed."""
+        return self.parking.timeout_ns > 0
+
+    @property
+    def ready(self) -> int:
+        """Requests that have not ended, and wait for nothing that the world has still to bring."""
+        return self.live - len(self.parking.pending)
 
     def binds(self, rule: str) -> bool:
         return rule in self._bound
@@ -295,10 +311,6 @@ class Monitor:
         """The class of a request; smaller is better."""
         return level_of(track, self.settings.quantum) if self.claims("mlfq") else track.priority
 
-    def is_swapped(self, track: Track) -> bool:
-        """It waits, and what it has computed is in host blocks."""
-        return bool(self.world.RequestId[track.id].kept)
-
     def is_promoted(self, track: Track) -> bool:
         """It has seen as many admissions as the subject lets pass it: it may go next, whatever its place."""
         most = self.capabilities.constant("max_overtaken")
@@ -326,19 +338,28 @@ class Monitor:
         track = self.tracks[request.id] if known else Track.of(request, self._arrivals, self._lane_of(request))
         prompt, output = request.prompt_tokens, request.max_output_tokens
         alone = blocks_alone(prompt, output, self.settings.block_size)
-        self._fire(
-            "Accept", request.id, prompt, output, alone, place_of(self.capabilities.claims, request, track.arrival)
-        )
+        place = place_of(self.capabilities.claims, request, track.arrival)
+        self._fire("Accept", request.id, prompt, output, alone, place)
         if known:
             return
         self._register(track)
         self._hold_to_the_model(track)
         self.live += 1
+        if self.parks:
+            self.parking.arrived[track.id] = prompt, output, alone, place
+        if self.parks and request.dependencies:
+            stays.park(self, track, request.dependencies)
+            if self.keeps_ledger:
+                self.ledger.parked.add(track.id)
+        else:
+            self._comes_to_wait(track)
+        self._tell("on_accept", track)
+
+    def _comes_to_wait(self, track: Track) -> None:
         self.waiting += 1
         self._begins_to_wait(track)
         if self.keeps_ledger:
             self.ledger.enter(track, preempted=False)
-        self._tell("on_accept", track)
 
     def _turn_elsewhere(self, request: Request, receipt: Receipt) -> None:
         """Whom the door holds is not in yet; who goes to another pool or model is in no more."""
@@ -421,6 +442,8 @@ class Monitor:
         self._end_call()
 
     def _notify(self, message: Message) -> None:
+        if self.parks:
+            self.parking.hear(message.given)
         self._apply("notify", message.answer)
         self._end_call()
 
@@ -482,8 +505,10 @@ class Monitor:
             self._settle(self.in_flight.pop(outcome.step), outcome)
             if self._pledges:
                 self._check_pledges()
+        self.parking.pauses = outcome.pauses if self.parks else {}
         self._apply("complete", message.answer)
         self._tell("on_complete", message.answer)
+        self.parking.pauses = {}
         self._fire("EndComplete", outcome.step, repeated, len(message.answer))
         self._end_call()
         self._forget()
@@ -508,6 +533,8 @@ class Monitor:
             _, end, samples, stop = row
             if track not in flight.departed:
                 kept.append(row)
+            elif samples and track in flight.void:
+                self._late(track.id)
             elif samples:
                 self._stray(track, end, stop)
         return list(zip(*kept, strict=True)) or [()] * len(columns)
@@ -540,6 +567,7 @@ class Monitor:
             if kind == "delivered":
                 self._delivered(delta[1], delta[2])
             elif kind == "unindexed":
+                stays.spare_leased(self, delta[1])
                 for block in delta[1]:
                     self._fire("Unindex", block)
             else:
@@ -547,14 +575,12 @@ class Monitor:
                 if track is None:
                     self._at_the_door(method, delta)
                     continue
+                if kind not in _DELTAS:
+                    hint = "claim two_pools where the setting pools is given, and nowhere else"
+                    raise ProtocolError(method, f"deltas.{kind}", delta[1], "there is one pool only", hint)
                 if kind == "swapped_out" or (kind == "preempted" and delta[2] == "swap"):
                     self._must_claim_swap(method, delta)
                 _DELTAS[kind](self, track, delta)
-
-    def _must_claim_swap(self, method: str, delta: Delta) -> None:
-        if not self.claims("swap"):
-            hint = "claim 'swap', or recompute"
-            raise ProtocolError(method, f"deltas.{delta[0]}", delta[1], "is swapped by one that does not swap", hint)
 
     def _took(self, track: Track, delta: Delta) -> None:
         self._acquire("Take", track, delta[2])
@@ -562,8 +588,10 @@ class Monitor:
     def _shared(self, track: Track, delta: Delta) -> None:
         self._acquire("Share", track, delta[2])
 
-    def _acquire(self, event: str, track: Track, blocks: Iterable[int]) -> None:
+    def _acquire(self, event: str, track: Track, blocks: Sequence[int]) -> None:
         before = self._available()
+        if event == "Take":
+            stays.spare_leased(self, blocks)
         for block in blocks:
             self._fire(event, track.id, block)
             track.table.append(block)
@@ -617,40 +645,6 @@ class Monitor:
             charge = self.ledger.pick(track, delta[2], held_back)
             self._tell("on_charge", track, charge)
 
-    def _may_be_swapped(self, record: Any) -> bool:
-        """Nothing of it is in flight, something is computed, and there is room for it, or it is saved already."""
-        needed = blocks_for(record.computed, self.settings.block_size) - len(record.saved)
-        is_still = record.issued == record.computed >= 1 and not record.in_flight
-        return self.claims("swap") and is_still and needed <= len(self.world.host_free)
-
-    def _swapped_out(self, track: Track, delta: Delta) -> None:
-        self._copy(track.table[len(track.saved) :], delta[2], is_out=True)
-        for block in delta[2]:
-            self._fire("Save", track.id, block)
-        track.saved += delta[2]
-
-    def _swapped_in(self, track: Track, delta: Delta) -> None:
-        self._copy(track.table[track.brought_back :], delta[2], is_out=False)
-        track.brought_back += len(delta[2])
-        for block in delta[2]:
-            self._fire("Unsave", track.id, block)
-
-    def _dropped(self, track: Track, delta: Delta) -> None:
-        for block in delta[2]:
-            self._fire("Unsave", track.id, block)
-        track.saved = [block for block in track.saved if block not in delta[2]]
-
-    def _copy(self, blocks: Sequence[int], host: Sequence[int], *, is_out: bool) -> None:
-        """Copies of a call are made before the step of that call runs, or before the next one."""
-        if self.shadow is not None:
-            step = self.last_step + 1 if self.view is None else self.view.plan.step
-            self.shadow.copies.append(Copy(step, tuple(blocks), tuple(host), is_out))
-
-    def _comes_back(self, track: Track) -> None:
-        """It needs nothing of the host any more."""
-        self.swapped -= self.is_swapped(track)
-        track.saved, track.brought_back = [], 0
-
     def _waits(self, track: Track, delta: Delta) -> None:
         self._tell("on_logged", track, delta[2])
 
@@ -684,11 +678,14 @@ class Monitor:
         self._tell("on_wait", track)
 
     def _ended(self, track: Track, delta: Delta) -> None:
-        was_waiting = self.world.RequestId[track.id].phase == WAITING
+        parked, has_failed = self.parking.parked.get(track.id), self.parking.has_failed(track.id)
+        if parked is not None:
+            stays.leave(self, parked, delta[0])
+        was_waiting = parked is None and self.world.RequestId[track.id].phase == WAITING
         self._comes_back(track)
         usable = self.world.usable_blocks
         tokens = track.limit_tokens - 1
-        fits = -(-tokens // self.settings.block_size) <= usable
+        fits = -(-tokens // self.settings.block_size) <= usable and not has_failed
         self._fire("End", track.id, _ENDS[delta[0]], fits)
         if track.ended:
             return
@@ -699,17 +696,18 @@ class Monitor:
             if refund:
                 self._tell("on_charge", track, -refund)
         self._leaves(track)
+        if self.keeps_lanes and (refund := self.lane_ledger.end(track)):
+            self._tell("on_lane_charge", track.lane, -refund)
         self._tell("on_ended", track)
+        self.parking.end(track.id)
         self._retire(track)
 
     def _leaves(self, track: Track) -> None:
-        """It has ended, from the queue or from the running set."""
+        """It has ended or is parked, from the queue or from the running set."""
         self.residents.leave(track)
         if track.waits:
             track.waits = False
             self._waits_no_longer(track, admitted=False)
-        if self.keeps_lanes and (refund := self.lane_ledger.end(track)):
-            self._tell("on_lane_charge", track.lane, -refund)
 
     def _delivered(self, requests: Sequence[str], tokens: Sequence[int]) -> None:
         tracks = self._tracks_of(requests)
@@ -869,6 +867,26 @@ class Monitor:
     def _available(self) -> int:
         return len(self.world.free) + len(self.world.evictable)
 
+    @property
+    def has_obligations(self) -> bool:
+        """Blocks are set aside for a while (`pooled.py`): memory may be short though nobody's table has it."""
+        return bool(len(self.world.aside) > self.settings.blocks - self.world.usable_blocks)
+
+    def set_aside(self, blocks: Iterable[int]) -> None:
+        """Free blocks come under an obligation, of whom the other relation knows."""
+        moved = self.world.free.intersection(blocks)
+        self.world.free -= moved
+        self.world.aside |= moved
+
+    def put_back(self, blocks: Iterable[int]) -> None:
+        moved = self.world.aside.intersection(blocks)
+        self.world.aside -= moved
+        self.world.free |= moved
+
+    def available_unleased(self) -> int:
+        """Blocks that nobody holds, and that are leased to nobody."""
+        return self._available() - sum(block in self.world.evictable for block in self.parking.pins)
+
     def reserved_tokens(self, track: Track) -> int:
         """Positions that an admission may take blocks for: what the subject claims to reserve, or was asked to."""
         known = int(self.world.RequestId[track.id].known)
@@ -924,7 +942,7 @@ def canonical(deltas: Sequence[Delta]) -> list[Delta]:
     """The one order for deltas that come in none: what was computed, then who leaves (each with its blocks), then
     growth of those who run, then admissions (each with its blocks)."""
     in_order = {"swapped_out": -1, "gave": 0, "dropped": 0}
-    leaving = {d[1]: n for n, d in enumerate(deltas) if d[0] == "preempted" or d[0] in _ENDS}
+    leaving = {d[1]: n for n, d in enumerate(deltas) if d[0] in ("preempted", "parked") or d[0] in _ENDS}
     entering = {d[1]: n for n, d in enumerate(deltas) if d[0] in ("admitted", "resumed")}
 
     def key(item: tuple[int, Delta]) -> tuple[int, int, int, int]:
@@ -932,7 +950,7 @@ def canonical(deltas: Sequence[Delta]) -> list[Delta]:
         kind = delta[0]
         if kind in in_order:
             return (2, leaving.get(delta[1], number), in_order[kind], number)
-        if kind == "preempted" or kind in _ENDS:
+        if kind in ("preempted", "parked") or kind in _ENDS:
             return (2, number, 1, number)
         if kind in _ACQUIRING:
             group = entering.get(delta[1])
@@ -1027,6 +1045,10 @@ _DELTAS: dict[str, Callable[[Monitor, Track, Delta], None]] = {
     "resumed": Monitor._admitted,
     "preempted": Monitor._preempted,
     "waits": Monitor._waits,
+    "parked": stays.parked,
+    "unparked": stays.unparked,
+    "leased": stays.leased,
+    "lease_over": stays.lease_over,
     "swapped_out": Monitor._swapped_out,
     "swapped_in": Monitor._swapped_in,
     "dropped": Monitor._dropped,

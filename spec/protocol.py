@@ -24,11 +24,14 @@ from .vocabulary import (
     DELTAS,
     DISPLACEMENTS,
     FINISH_REASONS,
+    LEASE_ENDS,
     LEVELS,
     NEEDED_CONSTANTS,
     ORDERINGS,
+    POOLS,
     PREEMPTIONS,
     REFUSAL_REASONS,
+    TRANSFERS,
     WAIT_LIMITS,
     Capabilities,
     Delta,
@@ -37,6 +40,7 @@ from .vocabulary import (
     Observation,
     Outcome,
     Plan,
+    Pools,
     Receipt,
     Request,
     RequestView,
@@ -352,7 +356,7 @@ def _hint_record(answer: object) -> str:
 
 _REQUIRED: Mapping[type, tuple[str, ...]] = {
     cls: tuple(name for name, a in fields_dict(cls).items() if a.default is NOTHING)
-    for cls in (Settings, Lane, Door, Capabilities, Request, Receipt, Plan, Outcome, RequestView, Observation)
+    for cls in (Settings, Lane, Door, Pools, Capabilities, Request, Receipt, Plan, Outcome, RequestView, Observation)
 }
 
 # --- deltas -------------------------------------------------------------------------------------------------
@@ -367,6 +371,11 @@ _DELTA_FIELDS: Mapping[str, Check] = {
     "how": _one_of(*PREEMPTIONS),
     "reason": _text,
     "limit": _one_of(*WAIT_LIMITS),
+    "transfer": _positive,
+    "outcome": _one_of(*TRANSFERS),
+    "dependencies": _texts,
+    "until_ns": _natural,
+    "ended_by": _one_of(*LEASE_ENDS),
     "decided_after_ns": _natural,
     "into": _one_of(*CONVERSIONS),
     "by": _one_of(*ORDERINGS),
@@ -522,6 +531,7 @@ _PLAN: Mapping[str, Check] = {
     "tokens": _naturals,
     "samples": _samples,
     "deltas": _deltas,
+    "pool": _optional(_one_of(*POOLS)),
 }
 
 
@@ -598,12 +608,20 @@ def read_observation(answer: Any, method: str = "observe") -> Observation | None
 
 # --- what a subject is told ---------------------------------------------------------------------------------
 
-_OUTCOME: Mapping[str, Check] = {"step": _natural, "request": _texts, "token": _naturals, "stop": _flags}
+_OUTCOME: Mapping[str, Check] = {
+    "step": _natural,
+    "request": _texts,
+    "token": _naturals,
+    "stop": _flags,
+    "pause": _texts,
+}
 
 
 def read_outcome(given: Any, method: str = "complete") -> Outcome:
     outcome = _record(method, Outcome, _OUTCOME, given)
     columns = {"request": outcome.request, "token": outcome.token, "stop": outcome.stop}
+    if outcome.pause:
+        columns["pause"] = outcome.pause
     _equally_long(method, "request", columns)
     return outcome
 
@@ -652,6 +670,13 @@ def _door(method: str, field: str, value: Any) -> Door:
     return _record(method, Door, _DOOR, value, f"{field}.")
 
 
+_POOLS: Mapping[str, Check] = dict.fromkeys(fields_dict(Pools), _any_integer)
+
+
+def _pools(method: str, field: str, value: Any) -> Pools:
+    return _record(method, Pools, _POOLS, value, f"{field}.")
+
+
 def _prices(method: str, field: str, value: Any) -> dict[str, int]:
     """An object client -> price, or pairs of them."""
     if not isinstance(value, Mapping):
@@ -664,7 +689,7 @@ def _prices(method: str, field: str, value: Any) -> dict[str, int]:
 
 _SETTINGS: Mapping[str, Check] = {
     name: _BY_TYPE.get(type(attribute.default), _text) for name, attribute in fields_dict(Settings).items()
-} | {"prices": _prices, "lanes": _lanes, "door": _door}
+} | {"prices": _prices, "lanes": _lanes, "door": _door, "pools": _pools}
 
 
 def read_settings(given: Any, method: str = "configure") -> Settings:
@@ -721,7 +746,10 @@ def _plain(value: Any) -> Any:
         return fields_as_json(value)
     names = _NAMES.get(type(value))
     if names is not None:
-        return {name: getattr(value, name) for name in names}
+        plain = {name: getattr(value, name) for name in names}
+        if type(value) is Plan and value.pool is None:
+            del plain["pool"]  # of one pool, as all of them were
+        return plain
     if isinstance(value, (frozenset, set)):
         return sorted(value)
     if isinstance(value, Mapping):

@@ -204,6 +204,12 @@ class Registry:
 
         return register
 
+    def adopt(self, rule: Rule) -> None:
+        """The card of a rule whose terms are of another relation."""
+        if rule.id in self.rules:
+            raise TermError(f"{rule.id} has a card already")
+        self.rules[rule.id] = rule
+
     def edge(self, rule_id: str, also: str, why: str) -> None:
         """Declare that a break of one rule may bring a break of another."""
         for name in (rule_id, also):

@@ -275,7 +275,8 @@ class EndComplete(Event):
 
 
 class End(Event):
-    """A terminal event; `phase` says which.  `fits_alone`: its demand fits into the empty pool."""
+    """A terminal event, or a request is parked; `phase` says which.  `fits_alone`: its demand fits into the empty pool,
+    and nothing that it depends on has failed."""
 
     request: RequestId
     phase: Int

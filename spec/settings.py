@@ -11,7 +11,8 @@ from typing import Any, Literal, get_args
 from attrs import evolve, field, fields_dict, frozen
 
 from .admission import OPEN, Door, faults_of_door
-from .bounds import is_int, not_among, too_small
+from .bounds import faults_of_parking, is_int, not_among, too_small
+from .pools import COLOCATED, Pools, faults_of_pools
 from .recovery import ALLOWED_OF_RECOVERY, LEAST_OF_RECOVERY, Recover, faults_of_recovery
 
 Policy = Literal[
@@ -154,6 +155,11 @@ class Settings:
     `log_waits`: why a request waits is told when it changes.  `log_decisions`: by which rule a request is admitted, why
     it loses its place, and what its time was spent on.  `cancel_on_disconnect`: a request whose client is gone is
     cancelled.  `host_blocks`, `recover` and the times after them: what becomes of the KV of a victim (`recovery.py`).
+    `pools`: prefill and decode in two (`pools.py`).
+
+    `park_timeout_ns`: a request that depends on something (a tool, a transfer, a grammar) is parked until it is there,
+    at most so long; 0: nobody looks at dependencies.  `hold_ns`: so long the prefix cache keeps for a request that is
+    parked in the middle what it computed; 0: it is dropped, and computed again.
     """
 
     blocks: int = 64
@@ -201,17 +207,20 @@ class Settings:
     log_waits: bool = False
     log_decisions: bool = False
     cancel_on_disconnect: bool = False
+    park_timeout_ns: int = 0
+    hold_ns: int = 0
     host_blocks: int = 0
     recover: Recover = "recompute"
     swap_block_ns: int = 0
     recompute_token_ns: int = 0
     decode_step_ns: int = 0
+    pools: Pools = COLOCATED
 
     def __attrs_post_init__(self) -> None:
         if self.policy == "lanes" and self.lanes == ():
             object.__setattr__(self, "lanes", HYBRID)
         faults = [*too_small(self, _LEAST), *not_among(self, _ALLOWED), *_of_prices(self), *_of_lanes(self)]
-        faults += [*_contradictions(self), *faults_of_door(self), *faults_of_recovery(self)]
+        faults += [*_contradictions(self), *faults_of_door(self), *faults_of_recovery(self), *faults_of_pools(self)]
         if faults:
             raise ValueError("settings: " + "; ".join(faults))
         _warn_of_equal_promises(self.lanes)
@@ -253,6 +262,8 @@ _LEAST = {
     "client_committed_cost": 0,
     "resident_tokens": 0,
     "prefilling_requests": 0,
+    "park_timeout_ns": 0,
+    "hold_ns": 0,
     "admission_period_steps": 1,
 } | LEAST_OF_RECOVERY
 _ALLOWED = {
@@ -385,6 +396,8 @@ def _contradictions(s: Settings) -> Iterator[str]:
         )
     if _are_right(s, "client_seats", "seats") and s.client_seats > s.seats:
         yield f"client_seats is {s.client_seats}, but there are {s.seats} seats in all"
+    if _are_right(s, "park_timeout_ns", "hold_ns"):
+        yield from faults_of_parking(s)
 
 
 def _of_model_reserve(s: Settings) -> Iterator[str]:

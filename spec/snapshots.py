@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from .catalogue import registry
 from .compiled import World
+from .parking import LEASE
 from .registry import Conjunct
-from .relation import PHASES
+from .relation import PARKED, PHASES
 from .vocabulary import Observation
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def _compare_requests(m: "Monitor", shown: Observation) -> None:
     m.count("LIFE-1", m.live)
     live = {track.id for track in m.tracks.values() if not track.ended}
     for request in sorted(live - set(shown.requests))[:1]:
-        phase = PHASES[m.world.RequestId[request].phase]
+        phase = _phase_of(m, request)
         m.fail("LIFE-1", "lost", "every request that has not ended is somewhere", request=request, last_known=phase)
     for request in sorted(set(shown.requests) - live)[:1]:
         m.fail("LIFE-1", "ghost", "nobody who ended is anywhere", request=request)
@@ -62,7 +63,7 @@ def _compare_requests(m: "Monitor", shown: Observation) -> None:
         if request not in live:
             continue
         r = m.world.RequestId[request]
-        phase = "swapped" if r.kept else PHASES[r.phase]
+        phase = "swapped" if r.kept else _phase_of(m, request)
         if view.state != phase:
             says = "a request is where its deltas say"
             m.fail("LIFE-1", "elsewhere", says, request=request, shown=view.state, true=phase)
@@ -76,6 +77,10 @@ def _compare_requests(m: "Monitor", shown: Observation) -> None:
             m.fail("LIFE-8", "count", says, request=request, shown=view.in_flight, true=r.in_flight)
 
 
+def _phase_of(m: "Monitor", request: str) -> str:
+    return PHASES[PARKED if request in m.parking.parked else m.world.RequestId[request].phase]
+
+
 def _compare_lists(m: "Monitor", shown: Observation) -> None:
     for name in ("free", "evictable"):
         blocks = getattr(shown, name)
@@ -86,6 +91,10 @@ def _compare_lists(m: "Monitor", shown: Observation) -> None:
         odd = min(set(shown.index) ^ m.world.indexed)
         says = "the index names what its deltas say"
         m.fail("KV-14", "index", says, block=odd, shown=odd in shown.index, true=odd in m.world.indexed)
+    leased, true = sorted(o for o in shown.obligations if o[2] == LEASE), m.parking.obligations()
+    if m.parks and leased != true:
+        says = "leases are obligations, and what the deltas say"
+        m.fail("KV-15", "shown", says, shown=leased[:5], true=true[:5])
 
 
 def _compare_tables(m: "Monitor", shown: Observation) -> None:
@@ -133,7 +142,7 @@ def _world_of(m: "Monitor", shown: Observation) -> World:
     world = m.program.world()
     world.pool_blocks = m.settings.blocks
     world.free, world.evictable = set(shown.free), set(shown.evictable)
-    world.aside = {*shown.null, *shown.reserved} | {block for block, _, _ in shown.obligations}
+    world.aside = {*shown.null, *shown.reserved} | {block for block, _, why in shown.obligations if why != LEASE}
     for request, table in shown.tables.items():
         for block in table:
             world.in_use.add(block)

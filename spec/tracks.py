@@ -134,8 +134,8 @@ class BlockPrefixes:
 
 @define(eq=False)
 class InFlight:
-    """A planned step that has not completed: its columns; which of its requests have left since, and the tables that
-    have been replaced since, as they were when it was planned."""
+    """A planned step that has not completed: its columns; which of its requests have left since, `void` those that were
+    parked; and the tables that have been replaced since, as they were when it was planned."""
 
     step: int
     request: Sequence[str]
@@ -145,6 +145,7 @@ class InFlight:
     samples: Sequence[int]
     departed: set[Track] = Factory(set)
     tables: dict[Track, list[int]] = Factory(dict)
+    void: set[Track] = Factory(set)
 
     def table_of(self, track: Track) -> list[int]:
         """Its table as it was when the step was planned, blocks that were added since included."""

@@ -15,6 +15,11 @@ from .admission import CONVERSIONS as CONVERSIONS
 from .admission import OPEN as OPEN
 from .admission import Door as Door
 from .admission import budget_within as budget_within
+from .pools import COLOCATED as COLOCATED
+from .pools import DECODE as DECODE
+from .pools import POOLS as POOLS
+from .pools import PREFILL as PREFILL
+from .pools import Pools as Pools
 from .settings import HYBRID as HYBRID
 from .settings import NO_LIMIT_TOKENS as NO_LIMIT_TOKENS
 from .settings import OF_CLASSES as OF_CLASSES
@@ -59,6 +64,15 @@ DELTAS: Mapping[str, tuple[str, ...]] = {
     "indexed": ("request", "blocks"),
     "delivered": ("requests", "tokens"),
     "waits": ("request", "limit"),
+    "held": ("request", "blocks", "reason"),
+    "pulled": ("request", "blocks", "transfer"),
+    "transferred": ("request", "outcome"),
+    "adopted": ("request", "blocks"),
+    "released": ("request", "blocks"),
+    "parked": ("request", "dependencies"),
+    "unparked": ("request",),
+    "leased": ("request", "blocks", "until_ns"),
+    "lease_over": ("request", "ended_by"),
     "deferred": ("request", "decided_after_ns"),
     "converted": ("request", "into"),
     "entered": ("request",),
@@ -75,15 +89,35 @@ DELTAS: Mapping[str, tuple[str, ...]] = {
 the request that the memory is for, or None; `shared` a request joins the holders of blocks that the index names;
 `took` fresh blocks, appended to its table; `admitted` and `resumed` follow the blocks that they needed; `indexed` the
 index now names full blocks of the request by their token prefix; `delivered` columns: output tokens in the order in
-which clients get them; `waits` why a request waits, one of `WAIT_LIMITS`, when that changes; `deferred` the door holds
-a request instead of refusing it, and decides within that time; `converted` it gets one of `CONVERSIONS` instead of a
+which clients get them; `waits` why a request waits, one of `WAIT_LIMITS`, when that changes; `parked` a running request
+leaves its seat until its dependencies are there; `unparked` they are, and it waits; `leased` the index keeps these
+blocks for a request that is parked; `lease_over` not any more, for one of `LEASE_ENDS`; `deferred` the door holds a
+request instead of refusing it, and decides within that time; `converted` it gets one of `CONVERSIONS` instead of a
 refusal; `entered` the door takes in one that it held; `swapped_out` host blocks that save the first blocks of its
 table, in order; `swapped_in` host blocks that are copied to the first blocks of its table, in order, and are free
 again; `dropped` host blocks that are free again without that.  Of decisions: `chosen` by which of `ORDERINGS` an
 admitted request was next, its place by arrival among those who waited before the step, and its place among the
 admissions of the step, both from 1; `displaced` for which of `DISPLACEMENTS` a request was preempted; `spent` how long
 a request that has ended was held at the door, waited and ran, and how long all of it took.
+
+Of two pools: `held` the prefill of a request is complete, it leaves the prefill pool's running set, and its blocks stay
+there under an obligation; `pulled` the decode pool sets free blocks aside for its KV, and asks the link for a transfer
+of that number; `transferred` that is over, one of `TRANSFERS`; `adopted` the blocks that were set aside are its table
+now (before its `admitted`); `released` an obligation ends, and its blocks are free.
 """
+
+TRANSFERS = ("done", "failed", "timeout", "dropped")
+"""How a transfer ends: as it should, by the link's report, by time alone, or because nobody wants it any more, before
+the link began."""
+
+TRANSFER_EVENTS = ("transfer_started", "transfer_done", "transfer_failed")
+"""What the link tells, with the number of the `transfer`: it writes from now on, it has written all, it gave up."""
+
+LEASE_ENDS = ("resumed", "ended", "expired", "memory")
+"""Why a lease ends: its request runs again, or has ended; its time is over; no other block was left to take."""
+
+RESOLVED, DEPENDENCY_FAILED = "resolved", "failed"
+"""Types of the events by which the world says what became of a `dependency` of a `request`."""
 
 WAIT_LIMITS = (
     "victims",
@@ -237,6 +271,7 @@ CLAIMS: Mapping[str, str] = {
     "break": "an admission round ends at the first request that does not fit",
     "resume_order": "preempted requests are resumed before anybody who stands behind them in the queue",
     "skip": "an admission round goes past requests that do not fit",
+    "on_demand_reserve": "an admission takes the blocks of its first chunk, and growth those that the step needs",
     "full_reserve": "an admission waits until everything known of the request fits",
     "declared_reserve": "an admission takes the blocks of prompt and declared output",
     "predicted_reserve": "an admission takes the blocks of prompt and predicted output",
@@ -253,15 +288,19 @@ CLAIMS: Mapping[str, str] = {
     "client_limits": "client_requests, client_tokens and committed_tokens hold",
     "rates": "rate_requests and rate_tokens hold in every window of rate_window_ns",
     "inter_token": "no step takes longer than inter_token_ns by the declared time model",
+    "two_pools": "prefill and decode run in two pools, and KV that is not pulled stays in the prefill pool",
+    "strict_split": "the prefill pool runs prefill alone, the decode pool decodes alone",
     "disconnects": "whose client is gone is cancelled at once, unless it declared to survive",
     "swap": "a preempted request may keep its KV in host blocks, and comes back with all of it",
     "cheaper_recovery": "a preempted request is swapped or recomputed, whichever is cheaper by the declared times",
     "urgency_pays": "whoever takes the place of others costs them less than the delay that it avoids",
     "wait_log": "why a request waits is logged when it changes (a delta waits)",
+    "parking": "who depends on something has no seat until it is there, and ends if it fails or does not come in time",
     "decision_log": "admissions, preemptions and ends are logged with their cause (deltas chosen, displaced, spent)",
     "early": "whoever is refused for a predicted wait would be at any larger load",
     "alternatives": "who would be refused is held or converted as the door declares, once, with a record",
     "clairvoyant": "decisions may read when a request will end, though nobody is told: for oracles to compare with",
+    "engine": "an engine computes what is planned, and what it computed can be compared (schedspec serve-sim)",
     "one_generation": "an idempotency key names one generation while it lives, and retain_ns after it finished",
 }
 
@@ -290,7 +329,8 @@ class Request:
     """One generation.  `priority`: smaller is served first.  `prompt_ids`: token ids, at least one.  `lane`: the lane
     that it asks for, if there is one of that name.  `predicted_output_tokens`: what somebody expects, right or wrong.
     `adapter`: weights that have to be loaded while it runs.  `survives_disconnect`: its result is wanted though its
-    client is gone.  `was_converted`: it comes from another door, which converted it."""
+    client is gone.  `dependencies`: names of what must be there before it runs at all (a transfer of KV, a grammar);
+    they count where requests are parked.  `was_converted`: it comes from another door, which converted it."""
 
     id: str
     prompt_ids: tuple[int, ...] = field(converter=_integers)
@@ -343,7 +383,8 @@ class Receipt:
 @frozen(kw_only=True)
 class Plan:
     """The decisions of one step, as columns of equal length: entry i runs positions
-    [start[i], start[i] + tokens[i]) of request[i], and samples[i] (0 or 1) tokens after the last of them."""
+    [start[i], start[i] + tokens[i]) of request[i], and samples[i] (0 or 1) tokens after the last of them.  `pool` is
+    whose step it is, where there are two."""
 
     step: int
     request: Sequence[str] = ()
@@ -351,16 +392,26 @@ class Plan:
     tokens: Sequence[int] = ()
     samples: Sequence[int] = ()
     deltas: Sequence[Delta] = ()
+    pool: str | None = None
 
 
 @frozen(kw_only=True)
 class Outcome:
-    """What the engine computed in one step: one row per entry that sampled.  `stop`: the model ended there."""
+    """What the engine computed in one step: one row per entry that sampled.  `stop`: the model ended there.  `pause`:
+    what the request depends on from this token on (a tool that it called), or "" where it goes on; all columns are
+    equally long, but where nobody pauses this one may be empty."""
 
     step: int
     request: Sequence[str] = ()
     token: Sequence[int] = ()
     stop: Sequence[bool] = ()
+    pause: Sequence[str] = ()
+
+    @property
+    def pauses(self) -> dict[str, str]:
+        """Who pauses -> what it depends on."""
+        rows = zip(self.request, self.pause, strict=True) if self.pause else ()
+        return {request: dependency for request, dependency in rows if dependency}
 
 
 @frozen(kw_only=True)
@@ -431,7 +482,8 @@ class Header:
 
 COUNTERS = ("running", "waiting", "swapped", "free_blocks", "used_blocks", "free_host_blocks")
 """Counters that OBS-3 knows: a subject exports those that it has.  `free_blocks` includes evictable ones, `waiting`
-does not include who is swapped."""
+does not include who is swapped.
+Where there are two pools those of the decode pool have `decode_` in front."""
 
 
 class Subject(Protocol):

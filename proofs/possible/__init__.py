@@ -12,10 +12,16 @@ from .counters import COUNTERS
 from .door import DOOR
 from .engine import ENGINE
 from .step import Possible
+from .transfers import TRANSFERS
 
 from . import host  # isort: skip  (adds to the steps of the engine)
 
 __all__ = ["POSSIBLE", "Possible", "host"]
 
-POSSIBLE: Mapping[str, Sequence[Possible]] = {"engine": ENGINE, "counters": COUNTERS, "door": DOOR}
+POSSIBLE: Mapping[str, Sequence[Possible]] = {
+    "engine": ENGINE,
+    "counters": COUNTERS,
+    "transfers": TRANSFERS,
+    "door": DOOR,
+}
 """Theory -> its steps."""

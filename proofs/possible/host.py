@@ -67,6 +67,12 @@ def who_comes_back_may_be_in_its_prompt(s: Watched, e: Admit, t: Watched) -> tup
     return ((s.kept[r] >= 1) & (s.kept[r] + 1 < s.goal[r]), t.covered[r] == s.kept[r])
 
 
+@step(Admit)
+def who_is_new_may_take_its_blocks_afterwards(s: Watched, e: Admit, t: Watched) -> Bool:
+    """Who was not swapped may be admitted without a block, and take the first one then."""
+    return (s.kept[e.request] == 0) & (s.room[e.request] == 0)
+
+
 @step(End)
 def who_is_swapped_may_be_cancelled(s: Watched, e: End, t: Watched) -> tuple[Bool, ...]:
     """Who is swapped gives back its host blocks, and ends."""

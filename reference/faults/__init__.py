@@ -15,14 +15,19 @@ from . import (
     liveness,
     memory,
     others,
+    parking,
     preemption,
+    progress,
     steps,
     swapping,
+    transfers,
 )
 from .base import FAULTS, OTHERS
 from .fairness import CallsArrivalFair, SharesOtherwise
 from .memory import LeaksAtCancel
+from .parking import KINDS
 from .preemption import PreemptsTheOldest
+from .transfers import FOREIGN
 
 FAMILIES = (
     admission,
@@ -34,20 +39,26 @@ FAMILIES = (
     liveness,
     memory,
     others,
+    parking,
     preemption,
+    progress,
     steps,
     swapping,
+    transfers,
 )
 """Importing them fills FAULTS."""
 
 
 def factory(rule: str) -> SubjectFactory:
     """The subject `fault:RULE`."""
-    return FAULTS[rule]
+    made: SubjectFactory = FAULTS[rule]
+    return made
 
 
 __all__ = [
     "FAULTS",
+    "FOREIGN",
+    "KINDS",
     "OTHERS",
     "CallsArrivalFair",
     "LeaksAtCancel",

@@ -1,7 +1,7 @@
 """What makes a scheduler a seeded fault."""
 
 from collections.abc import Callable, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from attrs import evolve
 
@@ -9,8 +9,8 @@ from ...spec.vocabulary import Capabilities, Settings
 from ..scheduler import Scheduler
 from ..state import Decision
 
-FAULTS: dict[str, type[Scheduler]] = {}
-"""Rule -> the scheduler that breaks it."""
+FAULTS: dict[str, Any] = {}
+"""Rule -> the scheduler that breaks it: a class, or where it needs two pools a factory."""
 
 
 OTHERS: dict[str, list[type[Scheduler]]] = {}

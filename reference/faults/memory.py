@@ -10,7 +10,7 @@ from ..decide import Room
 from ..job import Job
 from ..scheduler import Scheduler
 from ..state import Admission, Decision, Entry
-from .base import fault
+from .base import Claims, fault
 
 
 @fault("KV-1")
@@ -121,7 +121,7 @@ class SkipsAToken(Scheduler):
 
     def fit(self, job: Job, room: Room, *, anything_runs: bool) -> Admission | None:
         admission = super().fit(job, room, anything_runs=anything_runs)
-        if admission is not None and admission.tokens >= 2 and not admission.cached_blocks:
+        if admission is not None and admission.tokens >= 2 and not admission.start:
             admission.start += 1
             admission.tokens -= 1
             room.budget += 1
@@ -135,7 +135,8 @@ class WritesASharedBlock(Scheduler):
     def fit(self, job: Job, room: Room, *, anything_runs: bool) -> Admission | None:
         size = self.state.settings.block_size
         cached = self.state.pool.find(self.keys_of(job, job.known // size))
-        whole = cached and len(cached) * size == job.known and self.state.settings.prefix_caching
+        may_be = self.state.settings.prefix_caching and not job.is_swapped
+        whole = cached and len(cached) * size == job.known and may_be
         if not whole or any(block in self.state.pool.evictable for block in cached):
             return super().fit(job, room, anything_runs=anything_runs)
         room.seats -= 1
@@ -165,3 +166,10 @@ class LeavesATrace(Scheduler):
         seat = len(self.state.running) < self.state.settings.seats
         if seat and not head.table and self.state.pool.free and not decision.victims and decision.budget_left:
             self.grow(head, 1)
+
+
+@fault("KV-18")
+class CallsReservingOnDemand(Claims):
+    """It reserves what it is asked to reserve, and says that it takes blocks on demand."""
+
+    more = frozenset({"on_demand_reserve"})

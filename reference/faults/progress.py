@@ -4,8 +4,10 @@ the reference for exhaustive search."""
 from ..job import Job
 from ..scheduler import Scheduler
 from ..state import Admission, Decision
+from .base import fault
 
 
+@fault("LIVE-6")
 class HoldsAndWaits(Scheduler):
     """Nobody is preempted: who lacks a block keeps what it has, and waits until somebody gives one back."""
 

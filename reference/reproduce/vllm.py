@@ -6,7 +6,7 @@ from ...spec.vocabulary import NS_PER_S
 from ..scheduler import Scheduler
 from ..simulation import Simulation
 from ..simulation.costs import DecodeTerms, PrefillTerms, TwoPhases
-from ..systems import ORCA_MAX, ORCA_ORACLE, ORCA_POW2, VLLM_2023
+from ..systems import ORCA_MAX, ORCA_ORACLE, ORCA_POW2, VLLM_2023, VLLM_2023_SWAP
 from ..systems.buddy import Contiguous
 from .drawn import Lengths, Watching, geometric, poisson
 from .framework import Constant, Reproduction, Run, Target
@@ -20,9 +20,10 @@ SHAREGPT = (161.31, 337.99)
 ALPACA = (19.31, 58.45)
 FULL_PER_S, PUBLISHED_PER_S = 4.0, 2.0
 ALPACA_PER_S = 30.0
-TRACE_S, SAMPLE_S, WARM_SHARE = 600.0, 60.0, 0.2
+TRACE_S, SAMPLE_S, WARM_SHARE = 300.0, 60.0, 0.2
 SEATS, BATCHED_TOKENS = 256, 2_560
 WATERMARK_PERCENT = 1
+SWAP_BLOCK_NS = 409_600
 
 # simdistserve, profiler-a100-80g.vllm.json, facebook/opt-13b, TP 1, in milliseconds; here in picoseconds.
 COST = TwoPhases(
@@ -48,11 +49,12 @@ CONSTANTS = (
     ),
     Constant("published_requests_per_s", PUBLISHED_PER_S, PAPER + "figure 13 (a); measured too, and told in a note"),
     Constant("alpaca_requests_per_s", ALPACA_PER_S, PAPER + "figure 13 (b)"),
-    Constant("trace_s", TRACE_S, "a sixth of the paper's hour; the first fifth is left out, while memory fills"),
+    Constant("trace_s", TRACE_S, "five minutes of the paper's hour; the first fifth is left out, while memory fills"),
     Constant("seats", SEATS, "vLLM 0.1, max_num_seqs"),
     Constant("batched_tokens", BATCHED_TOKENS, "vLLM 0.1, max_num_batched_tokens"),
     Constant("watermark_percent", WATERMARK_PERCENT, "vLLM 0.1, BlockSpaceManager"),
     Constant("cost", "OPT-13B on an A100-80G under vLLM", "DistServe's simulator (OSDI 2024), commit 82831f16; TP 1"),
+    Constant("swap_block_ns", SWAP_BLOCK_NS, "16 · 819,200 B at 32 GB/s, PCIe 4.0 x16 of the A100's data sheet"),
     Constant("allocator of Orca", "buddy", PAPER + "section 6.1"),
 )
 
@@ -65,6 +67,12 @@ TARGETS = (
     Target("requests at once, vLLM / Orca (Oracle)", 30.42 / 13.62, FIGURE_13, within_percent=25),
     Target("requests at once, vLLM / Orca (Max)", 30.42 / 7.00, FIGURE_13, within_percent=25),
     Target("ranks of requests at once that are as published", 4, FIGURE_13, within_points=0),
+    Target(
+        "time per token of a full server, recompute / swap",
+        1.2,
+        PAPER + "section 7.3: recompute is never more than 20 % above swap's latency",
+        at_most=True,
+    ),
     Target(
         "requests at once with plenty of memory, vLLM / Orca (Oracle)",
         1.1,
@@ -81,9 +89,12 @@ NAMES = (*CONTIGUOUS, "vLLM")
 def system(name: str, slots: int) -> Scheduler:
     """One of the four, with a pool of so many slots."""
     sizes = {"blocks": slots // BLOCK_SIZE, "block_size": BLOCK_SIZE, "seats": SEATS, "max_model_tokens": MODEL_TOKENS}
+    kept = {"token_budget": BATCHED_TOKENS, "watermark_blocks": sizes["blocks"] * WATERMARK_PERCENT // 100}
     if name == "vLLM":
-        kept = sizes["blocks"] * WATERMARK_PERCENT // 100
-        return VLLM_2023.make(VLLM_2023.settings(**sizes, token_budget=BATCHED_TOKENS, watermark_blocks=kept))
+        return VLLM_2023.make(VLLM_2023.settings(**sizes, **kept))
+    if name == "vLLM, swapping":
+        host = {"host_blocks": sizes["blocks"], "swap_block_ns": SWAP_BLOCK_NS}
+        return VLLM_2023_SWAP.make(VLLM_2023_SWAP.settings(**sizes, **kept, **host))
     own = CONTIGUOUS[name]
     return Contiguous(own, own.settings(**sizes, token_budget=SEATS * MODEL_TOKENS))
 
@@ -98,12 +109,25 @@ def one(name: str, slots: int, lengths: Lengths, per_s: float, seconds: float, s
     return sum(resident) / (len(resident) * log.resident.window_ns * slots), cost.requests
 
 
+def tokens_per_s(name: str, lengths: Lengths, seconds: float, seed: int) -> float:
+    """That are delivered while there is always somebody who waits."""
+    swap_ns = SWAP_BLOCK_NS if name == "vLLM, swapping" else 0
+    simulation = Simulation(system(name, SLOTS), COST, until_ns=int(seconds) * NS_PER_S, swap_block_ns=swap_ns)
+    log = simulation.run(poisson(lengths, FULL_PER_S, seconds, seed, MODEL_TOKENS))
+    return sum(len(record.token_ns) for record in log.records.values()) / seconds
+
+
 def measure(run: Run) -> Mapping[str, float]:
     seconds = SAMPLE_S if run.sample else TRACE_S
     sharegpt = geometric(*SHAREGPT, MODEL_TOKENS)
     found = {name: one(name, SLOTS, sharegpt, FULL_PER_S, seconds, run.seed) for name in run.stages("ShareGPT", NAMES)}
     use = {name: 100 * share for name, (share, _) in found.items()}
     at_once = {name: requests for name, (_, requests) in found.items()}
+    rates = {
+        name: tokens_per_s(name, sharegpt, seconds, run.seed)
+        for name in run.stages("recovery", ("vLLM", "vLLM, swapping"))
+    }
+    run.note("tokens/s of a full server: " + ", ".join(f"{name} {rate:.0f}" for name, rate in rates.items()))
     alpaca, few_s = geometric(*ALPACA, MODEL_TOKENS), seconds / 10
     plenty = {
         name: one(name, PLENTY_SLOTS, alpaca, ALPACA_PER_S, few_s, run.seed)[1]
@@ -120,6 +144,7 @@ def measure(run: Run) -> Mapping[str, float]:
         "ranks of requests at once that are as published": sum(
             name == rank for name, rank in zip(sorted(NAMES, key=at_once.__getitem__), NAMES, strict=True)
         ),
+        "time per token of a full server, recompute / swap": rates["vLLM, swapping"] / rates["vLLM"],
         "requests at once with plenty of memory, vLLM / Orca (Oracle)": plenty["vLLM"] / plenty["Orca (Oracle)"],
     }
 

@@ -2,13 +2,15 @@
 
 from .costs import Batch, CostModel
 from .engine import Simulation, SimulationError
-from .metrics import Objective, Shares, metrics
+from .metrics import Objective, Shares, metrics, ttft_ns
 from .profiles import DEFAULT, PROFILES, Profile
 from .record import Log, Record
 from .replay import Conditions, System, default_settings, replay
+from .samples import PERCENTS
 
 __all__ = [
     "DEFAULT",
+    "PERCENTS",
     "PROFILES",
     "Batch",
     "Conditions",
@@ -24,4 +26,5 @@ __all__ = [
     "default_settings",
     "metrics",
     "replay",
+    "ttft_ns",
 ]

@@ -33,10 +33,6 @@ class Batch(NamedTuple):
     def tokens(self) -> int:
         return self.decodes + self.prefill_tokens
 
-    def after(self, steps: int) -> "Batch":
-        """The same decodes so many steps later."""
-        return Batch(self.decodes, self.context_tokens + steps * self.decodes)
-
 
 class CostModel(Protocol):
     def step_ns(self, batch: Batch) -> int:

@@ -1,6 +1,7 @@
 """Who decodes step after step: counted by one clock, so that a step costs what changes and not what runs."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
+from heapq import heappop, heappush
 
 from attrs import define, field
 
@@ -15,6 +16,7 @@ class Decoding:
 
     A request that sampled is expected to run its next position in each step to come.  As long as it does, only `ticks`
     counts it: it had reached `_reached` when `ticks` was `_since`, and `_ends` is the tick of its last position.
+    `_line` has these ticks, the least first, and some of who decodes no longer.
     """
 
     records: dict[str, Record]
@@ -24,6 +26,7 @@ class Decoding:
     _reached: dict[str, int] = field(init=False, factory=dict)
     _since: dict[str, int] = field(init=False, factory=dict)
     _ends: dict[str, int] = field(init=False, factory=dict)
+    _line: list[tuple[int, str]] = field(init=False, factory=list)
 
     @property
     def is_steady(self) -> bool:
@@ -36,9 +39,9 @@ class Decoding:
         return Batch(len(self._since), self.context_tokens + len(self._since))
 
     @property
-    def steps_before_an_end(self) -> int:
-        """So many steps may come before the one in which a model stops."""
-        return min(self._ends.values()) - self.ticks - 1
+    def steps_to_an_end(self) -> int:
+        """In so many steps the next model stops."""
+        return self._next_end - self.ticks
 
     def enters(self, request: str, cached_tokens: int) -> None:
         self._stops(request)
@@ -48,14 +51,42 @@ class Decoding:
         self._stops(request)
         self.resident_tokens -= self._reached.pop(request, 0)
 
+    @property
+    def count(self) -> int:
+        """How many decode."""
+        return len(self._since)
+
+    @property
+    def requests(self) -> Collection[str]:
+        """Who decodes."""
+        return self._since.keys()
+
     def runs(self, plan: Plan) -> Batch:
         """A planned step: what it runs."""
         fresh = self._out_of_line(plan)
+        entries = [(plan.request[place], plan.start[place], plan.tokens[place], plan.samples[place]) for place in fresh]
+        return self._run(entries)
+
+    def runs_calm(self, entered: Sequence[tuple[str, int]]) -> Batch:
+        """A step in which all who run decode, or enter with so many tokens, and everybody samples."""
+        entries = [(request, 0, tokens, 1) for request, tokens in entered]
+        if len(self._since) + len(entries) < len(self._reached):
+            late = self._reached.keys() - self._since.keys() - {request for request, _ in entered}
+            entries += [(request, self._reached[request], 1, 1) for request in late]
+        return self._run(entries)
+
+    def at_their_end(self, steps: int = 0) -> list[str]:
+        """Those who decode and have run their last position, or will have after so many steps."""
+        if not self._since or self._next_end > self.ticks + steps:
+            return []
+        return [request for request, end in self._ends.items() if end <= self.ticks + steps]
+
+    def _run(self, entries: Iterable[tuple[str, int, int, int]]) -> Batch:
+        """What the clock counts, and these entries: request, start, tokens, whether it samples."""
         decodes, context = len(self._since), self.context_tokens + len(self._since)
         self.skips(1)
         chunks = []
-        for place in fresh:
-            request, start, tokens = plan.request[place], plan.start[place], plan.tokens[place]
+        for request, start, tokens, samples in entries:
             record, end = self.records[request], start + tokens
             record.runs(start, tokens)
             self._reach(request, end)
@@ -63,7 +94,7 @@ class Decoding:
                 decodes, context = decodes + 1, context + end
             else:
                 chunks.append((start, tokens))
-            if plan.samples[place]:
+            if samples:
                 self._begins(request, end)
         return Batch(decodes, context, tuple(chunks))
 
@@ -94,10 +125,19 @@ class Decoding:
         self.close()
         return range(len(plan.request))
 
+    @property
+    def _next_end(self) -> int:
+        """The least tick at which somebody who decodes runs its last position."""
+        line = self._line
+        while self._ends.get(line[0][1]) != line[0][0]:
+            heappop(line)
+        return line[0][0]
+
     def _begins(self, request: str, reached: int) -> None:
         record = self.records[request]
         self._since[request] = self.ticks
-        self._ends[request] = self.ticks + record.last_end - reached
+        end = self._ends[request] = self.ticks + record.last_end - reached
+        heappush(self._line, (end, request))
         self.context_tokens += reached
 
     def _stops(self, request: str) -> None:

@@ -10,6 +10,7 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import compress
+from math import inf
 from operator import add, ge
 from typing import Protocol, cast
 
@@ -17,7 +18,7 @@ from attrs import Factory, define, field
 
 from ...spec.vocabulary import Delta, Outcome, Plan, Subject
 from ...spec.workloads import Clients, Incoming
-from .costs import CostModel
+from .costs import Batch, CostModel
 from .decoding import Decoding
 from .record import Log, Record
 
@@ -38,22 +39,33 @@ class SimulationError(RuntimeError):
 class RunsAhead(Protocol):
     """An optional ability of a subject: `schedspec.optimized` has it."""
 
-    def run_ahead(self, steps: int) -> int:
-        """Up to `steps` steps and their results in one go, each without a stop, as long as in each all who run get
-        their next position and an output, and nobody enters, leaves or ends.  How many were done, maybe none.  The
-        state is what as many calls of `step` and `complete` would have left."""
+    def run_ahead(self, steps: int, stopping: Sequence[str] = ()) -> tuple[int, Sequence[Delta]]:
+        """Up to so many steps and their results in one go, as long as in each all who run get their next position and
+        an output, and nobody enters or leaves; but the models of `stopping` stop in the last of them.  How many were
+        done, maybe none, and the deltas of the last one's result, if it was, without `delivered`.  The state is what
+        as many calls of `step` and `complete` would have left."""
+        ...
+
+    def step_calm(self, now_ns: int) -> Plan | Sequence[tuple[str, int]]:
+        """`step`, told in short if all who run get their next position and an output, and whoever enters runs all that
+        is known of it: (request, tokens) of those who enter, none of which was cached."""
+        ...
+
+    def complete_calm(self, stopping: Sequence[str], now_ns: int) -> Sequence[Delta]:
+        """`complete` for a step that was told in short: the models of these stop.  Its deltas, without `delivered`."""
         ...
 
 
 @define(eq=False)
 class Flight:
-    """A planned step on its way: it runs so many `tokens`."""
+    """A planned step on its way: it runs so many `tokens`.  A calm one has no plan, but who has `entered` in it."""
 
-    plan: Plan
+    plan: Plan | None
     tokens: int
     resident_tokens: int
     begin_ns: int
     end_ns: int
+    entered: Sequence[tuple[str, int]] = ()
 
 
 @define(eq=False)
@@ -62,7 +74,8 @@ class Simulation:
     `swap_block_ns`, before the next step begins.
 
     With `fast_forward`, and a subject that `run_ahead`s, decode steps in which nothing changes are not asked for one by
-    one.  What is logged is the same.  With `until_ns` the run stops there, whoever is still under way.
+    one, and others tell only what changes.  What is logged is the same.  With `until_ns` the run stops there, whoever
+    is still under way.
     """
 
     subject: Subject
@@ -80,10 +93,14 @@ class Simulation:
     _live: int = field(init=False, default=0)
     _held: set[str] = field(init=False, factory=set)
     _idle: int = field(init=False, default=0)
+    _came: bool = field(init=False, default=False)
+    _ahead: RunsAhead | None = field(init=False, default=None)
     _moved_blocks: int = field(init=False, default=0)
 
     def __attrs_post_init__(self) -> None:
         self._decoding = Decoding(self.log.records)
+        if self.fast_forward and self.depth == 1 and hasattr(self.subject, "run_ahead"):
+            self._ahead = cast(RunsAhead, self.subject)
 
     def run(self, workload: Iterable[Incoming], progress: Callable[[int], None] = lambda requests: None) -> Log:
         """Until everybody has ended.  `progress` is told how many requests have come.  Raises SimulationError if the
@@ -109,9 +126,8 @@ class Simulation:
     def _when(self) -> int:
         """The next event; if there is none but requests are live, the scheduler is asked again a little later."""
         now, due = self.log.now_ns, self._clients.next_ns
-        times = [due] if due is not None else []
         if self._flights:
-            times.append(self._flights[0].end_ns)
+            end = self._flights[0].end_ns
         elif self._live:
             self._idle += 1
             most = MOST_IDLE_STEPS if self._live > len(self._held) else MOST_STEPS_OF_A_HOLD
@@ -119,14 +135,19 @@ class Simulation:
                 raise SimulationError(
                     f"{self._live} requests are unfinished, but {self._idle} steps in a row ran nothing"
                 )
-            times.append(now + IDLE_NS)
-        return max(now, min(times)) if times else now
+            end = now + IDLE_NS
+        else:
+            end = now if due is None else due
+        return max(now, end if due is None else min(due, end))
 
     def _happen(self) -> None:
         """What is due now."""
         now = self.log.now_ns
         if self._flights and self._flights[0].end_ns <= now:
             self._complete(self._flights.popleft())
+        due = self._clients.next_ns
+        if due is None or due > now:
+            return
         for request in self._clients.leaving(now):
             self._apply(self.subject.cancel(request, now))
         for incoming in self._clients.coming(now):
@@ -141,6 +162,7 @@ class Simulation:
         if receipt.verdict in ("accepted", "deferred") or receipt.how == "asynchronous":
             record.waits_since_ns = now
             self._live += 1
+            self._came = True
             if receipt.verdict != "accepted":
                 self._held.add(request.id)
             if receipt.how is None:  # else its client need not stay
@@ -163,20 +185,29 @@ class Simulation:
 
     def _fill(self) -> None:
         """Plan steps until enough are in flight, or the scheduler has none."""
+        self._came = False
         while len(self._flights) < self.depth and self._live:
-            plan = self.subject.step(self.log.now_ns)
+            plan = self._ahead.step_calm(self.log.now_ns) if self._ahead else self.subject.step(self.log.now_ns)
+            if not isinstance(plan, Plan):
+                self._idle = 0
+                self._launch_calm(plan)
+                return
             self._apply(plan.deltas)
             if not plan.request:
                 return
             self._idle = 0
-            self._launch(plan)
+            self._launch(self._decoding.runs(plan), plan)
 
-    def _launch(self, plan: Plan) -> None:
-        batch = self._decoding.runs(plan)
+    def _launch_calm(self, entered: Sequence[tuple[str, int]]) -> None:
+        for request, _ in entered:
+            self._enter(request, 0)
+        self._launch(self._decoding.runs_calm(entered), None, entered)
+
+    def _launch(self, batch: Batch, plan: Plan | None, entered: Sequence[tuple[str, int]] = ()) -> None:
         ready = self.log.now_ns + self.host_ns
         begin = max(ready, self._flights[-1].end_ns) if self._flights else ready
         end = begin + max(1, self.cost.step_ns(batch)) + self._moves_ns()
-        self._flights.append(Flight(plan, batch.tokens, self._decoding.resident_tokens, begin, end))
+        self._flights.append(Flight(plan, batch.tokens, self._decoding.resident_tokens, begin, end, entered))
 
     def _moves_ns(self) -> int:
         """Copies since the last step."""
@@ -185,7 +216,15 @@ class Simulation:
 
     def _complete(self, flight: Flight) -> None:
         self.log.counts(flight.begin_ns, flight.end_ns, flight.tokens, flight.resident_tokens)
-        self._apply(self.subject.complete(self._outcome(flight.plan), self.log.now_ns))
+        if flight.plan is not None:
+            self._apply(self.subject.complete(self._outcome(flight.plan), self.log.now_ns))
+        elif self._ahead is not None:
+            decoding = self._decoding
+            deltas = self._ahead.complete_calm(decoding.at_their_end(), self.log.now_ns)
+            if decoding.count:
+                self.log.delivered_to_all(decoding.requests)
+                self._clients.got_tokens([request for request, _ in flight.entered])
+            self._apply(deltas)
 
     def _outcome(self, plan: Plan) -> Outcome:
         """A token for each entry that samples; the model ends where the workload says.  All requests have the same
@@ -205,8 +244,7 @@ class Simulation:
             if name == "delivered":
                 got += fields[0]
             elif name in ("admitted", "resumed"):
-                records[fields[0]].enters(now, fields[1])
-                self._decoding.enters(fields[0], fields[1])
+                self._enter(fields[0], fields[1])
             elif name == "preempted":
                 got = self._deliver(got)
                 records[fields[0]].is_preempted(now, is_swapped=fields[1] == "swap")
@@ -231,6 +269,10 @@ class Simulation:
             self._clients.got_tokens(requests)
         return []
 
+    def _enter(self, request: str, cached_tokens: int) -> None:
+        self.log.records[request].enters(self.log.now_ns, cached_tokens)
+        self._decoding.enters(request, cached_tokens)
+
     def _leave(self, request: str) -> None:
         self.log.leaves(request)
         self._decoding.leaves(request)
@@ -239,35 +281,35 @@ class Simulation:
 
     def _skip(self) -> None:
         """Decode steps until something else is due: in as many calls as it takes."""
-        if not self.fast_forward or self.depth > 1 or self._flights or not hasattr(self.subject, "run_ahead"):
-            return
-        subject = cast(RunsAhead, self.subject)
+        if self._ahead is None or self._flights or self._came:
+            return  # whoever has just come is looked at first
         while self._decoding.is_steady:
-            ends = self._ends_ahead()
-            done = subject.run_ahead(len(ends)) if ends else 0
+            ends, stopping = self._ends_ahead()
+            done, deltas = self._ahead.run_ahead(len(ends), stopping) if ends else (0, ())
             if done:
                 self._skipped(ends[:done])
+                self._apply(deltas)
             if not done or done < len(ends):
                 return
 
-    def _ends_ahead(self) -> list[int]:
-        """When the next steps would end, as far as no other event comes before and no model stops."""
-        now, due, batch = self.log.now_ns, self._clients.next_ns, self._decoding.batch
+    def _ends_ahead(self) -> tuple[list[int], list[str]]:
+        """When the next steps would end, as far as no other event comes before, and whose models stop in the last."""
+        decoding, step_ns, host_ns = self._decoding, self.cost.step_ns, self.host_ns
+        now, due, until = self.log.now_ns, self._clients.next_ns, inf if self.until_ns is None else self.until_ns
+        most = decoding.steps_to_an_end
+        decodes, context = decoding.batch[:2]
         ends: list[int] = []
-        for step in range(min(self._decoding.steps_before_an_end, MOST_AHEAD)):
-            now += self.host_ns + max(1, self.cost.step_ns(batch.after(step)))
-            if due is not None and now > due:
+        for _ in range(min(most, MOST_AHEAD)):
+            now += host_ns + max(1, step_ns(Batch(decodes, context)))
+            if now >= until or (due is not None and now > due):
                 break
             ends.append(now)
-        return ends
+            context += decodes
+        return ends, decoding.at_their_end(most) if len(ends) == most else []
 
     def _skipped(self, ends: list[int]) -> None:
         """The log of these steps, as if they had been asked for one by one."""
-        log, width, resident = self.log, self._decoding.batch.decodes, self._decoding.resident_tokens
-        for end in ends:
-            resident += width
-            log.counts(log.now_ns + self.host_ns, end, width, resident)
-            log.now_ns = end
-        self._decoding.skips(len(ends))
+        log, decoding = self.log, self._decoding
+        log.counts_decodes(ends, decoding.count, decoding.resident_tokens, self.host_ns)
+        decoding.skips(len(ends))
         log.delivered_again(array("q", ends))
-        log.skipped_steps += len(ends)

@@ -1,23 +1,19 @@
-"""What a run was like, as plain data: the same log gives the same bytes.  Times are integers in nanoseconds.
-
-Percentiles are nearest-rank: the smallest value that at least so many percent of the sample do not exceed.
-"""
+"""What a run was like, as plain data: the same log gives the same bytes.  Times are integers in nanoseconds."""
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from itertools import chain
-from operator import sub
+from functools import cached_property
 from typing import Any
 
-from attrs import frozen
+from attrs import define, frozen
 
 from .record import Log, Record
+from .samples import Sample, distribution, itl
 
 NS_PER_S = 1_000_000_000
 NS_PER_HOUR = 3_600 * NS_PER_S
-PERCENTS = (50, 95, 99)
 CURVE_PERMILLE = (*range(0, 1_000, 10), 995, 999, 1_000)
 """Where a cumulative distribution is told."""
 
@@ -56,21 +52,53 @@ def metrics(
     currency, if prices are to be told."""
     objective, records = objective or Objective(), list(log.records.values())
     span_ns = _span_ns(records)
-    whole = group_metrics(records, objective, span_ns)
-    return whole | {
+    whole = Group(records)
+    shown = group_metrics(whole, objective, span_ns)
+
+    def told(groups: Mapping[str, Group]) -> dict[str, dict[str, Any]]:
+        return {
+            name: dict(shown) if group is whole else group_metrics(group, objective, span_ns)
+            for name, group in groups.items()
+        }
+
+    lanes = _by(whole, lambda record: record.lane)
+    return shown | {
         "objective": {"ttft_ns": objective.ttft_ns, "tpot_ns": objective.tpot_ns},
         "engine": _engine(log, span_ns),
-        "cost": cost(whole["tokens"], span_ns, price_per_hour),
-        "curves": {"permille": list(CURVE_PERMILLE), "lanes": _curves(records)},
+        "cost": cost(shown["tokens"], span_ns, price_per_hour),
+        "curves": {"permille": list(CURVE_PERMILLE), "lanes": _curves(lanes)},
         "kv_tokens": _kv(log),
         "service": service(records, shares or Shares()),
-        "lanes": _by(records, lambda record: record.lane, objective, span_ns, whole),
-        "clients": _by(records, lambda record: record.client, objective, span_ns, whole),
+        "lanes": told(lanes),
+        "clients": told(_by(whole, lambda record: record.client)),
     }
 
 
-def group_metrics(records: Sequence[Record], objective: Objective, span_ns: int) -> dict[str, Any]:
-    finished = [record for record in records if record.has_finished]
+@define(slots=False)
+class Group:
+    """Requests that are told together, and the times of them that are asked for more than once."""
+
+    records: Sequence[Record]
+
+    @cached_property
+    def finished(self) -> list[Record]:
+        return [record for record in self.records if record.has_finished]
+
+    @cached_property
+    def ttft(self) -> Sample:
+        return Sample.of(ttft_ns(record) for record in self.records if record.token_ns)
+
+    @cached_property
+    def itl(self) -> Sample:
+        return itl(self.records)
+
+    @cached_property
+    def end_to_end(self) -> Sample:
+        return Sample.of(map(_end_to_end_ns, self.finished))
+
+
+def group_metrics(group: Group, objective: Objective, span_ns: int) -> dict[str, Any]:
+    records, finished = group.records, group.finished
     met = sum(objective.is_met(record) for record in records)
     return {
         "requests": len(records),
@@ -79,11 +107,11 @@ def group_metrics(records: Sequence[Record], objective: Objective, span_ns: int)
         "instead": dict(sorted(Counter(r.instead for r in records if r.instead is not None).items())),
         "ended_otherwise": sum(record.end is not None and not record.has_finished for record in records),
         "preemptions": sum(record.preemptions for record in records),
-        "ttft_ns": distribution(ttft_ns(record) for record in records if record.token_ns),
-        "itl_ns": distribution(_itl_ns(records)),
+        "ttft_ns": distribution(group.ttft),
+        "itl_ns": distribution(group.itl),
         "tpot_ns": distribution(t for record in finished if (t := tpot_ns(record)) is not None),
         "queue_age_ns": distribution(_queue_age_ns(record) for record in records if record.admitted_ns is not None),
-        "end_to_end_ns": distribution(_end_to_end_ns(record) for record in finished),
+        "end_to_end_ns": distribution(group.end_to_end),
         "queue_ns": distribution(record.queue_ns for record in finished),
         "model_ns": distribution(_end_to_end_ns(record) - record.queue_ns for record in finished),
         "goodput": {"met": met, "share": _ratio(met, len(records)), "requests_per_s": _per_s(met, span_ns)},
@@ -111,44 +139,16 @@ def _end_to_end_ns(record: Record) -> int:
     return record.ended_ns - record.arrived_ns
 
 
-def distribution(values: Iterable[int]) -> dict[str, int] | None:
-    """Sample size, mean, percentiles and maximum; None of nothing."""
-    ordered = sorted(values)
-    if not ordered:
-        return None
-    count = len(ordered)
-    percentiles = {f"p{percent}": ordered[_rank(percent, 100, count)] for percent in PERCENTS}
-    return {"count": count, "mean": sum(ordered) // count, **percentiles, "max": ordered[-1]}
-
-
-def _curves(records: Sequence[Record]) -> dict[str, dict[str, list[int]]]:
+def _curves(lanes: Mapping[str, Group]) -> dict[str, dict[str, list[int]]]:
     """Of each lane the times that so many permille do not exceed, in the order of CURVE_PERMILLE; nothing of nobody."""
-    lanes: dict[str, list[Record]] = {}
-    for record in records:
-        lanes.setdefault(record.lane, []).append(record)
-    return {lane: {name: _curve(values) for name, values in _times(lanes[lane]).items()} for lane in sorted(lanes)}
-
-
-def _times(records: Sequence[Record]) -> dict[str, Iterable[int]]:
     return {
-        "ttft_ns": (ttft_ns(record) for record in records if record.token_ns),
-        "itl_ns": _itl_ns(records),
-        "end_to_end_ns": (_end_to_end_ns(record) for record in records if record.has_finished),
+        lane: {"ttft_ns": _curve(of.ttft), "itl_ns": _curve(of.itl), "end_to_end_ns": _curve(of.end_to_end)}
+        for lane, of in lanes.items()
     }
 
 
-def _itl_ns(records: Sequence[Record]) -> Iterable[int]:
-    return chain.from_iterable(map(sub, record.token_ns[1:], record.token_ns) for record in records)
-
-
-def _curve(values: Iterable[int]) -> list[int]:
-    ordered = sorted(values)
-    return [ordered[_rank(permille, 1_000, len(ordered))] for permille in CURVE_PERMILLE] if ordered else []
-
-
-def _rank(part: int, whole: int, count: int) -> int:
-    """Place of the smallest of so many values in order that at least this part of them do not exceed."""
-    return max(0, -(-part * count // whole) - 1)
+def _curve(sample: Sample) -> list[int]:
+    return [sample.at(permille, 1_000) for permille in CURVE_PERMILLE] if sample.count else []
 
 
 def _tokens(records: Sequence[Record], span_ns: int) -> dict[str, Any]:
@@ -224,16 +224,12 @@ def _span_ns(records: Sequence[Record]) -> int:
     return max(ends) - min(record.arrived_ns for record in records) if ends else 0
 
 
-def _by(
-    records: Sequence[Record], key: Callable[[Record], str], objective: Objective, span_ns: int, whole: dict[str, Any]
-) -> dict[str, dict[str, Any]]:
-    """A group that is all of them has the metrics of the whole."""
+def _by(whole: Group, key: Callable[[Record], str]) -> dict[str, Group]:
+    """In the order of their names; a group of all is the whole."""
     groups: dict[str, list[Record]] = {}
-    for record in records:
+    for record in whole.records:
         groups.setdefault(key(record), []).append(record)
-    if len(groups) == 1:
-        return {name: dict(whole) for name in groups}
-    return {name: group_metrics(groups[name], objective, span_ns) for name in sorted(groups)}
+    return {name: whole if len(groups) == 1 else Group(groups[name]) for name in sorted(groups)}
 
 
 def _ratio(part: int, whole: int) -> float:

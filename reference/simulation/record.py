@@ -1,7 +1,7 @@
 """What a run leaves behind: a record per request, and how full the KV pool was."""
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from attrs import Factory, define
 
@@ -14,7 +14,9 @@ def _times() -> "array[int]":
 class Record:
     """One request.  `run_tokens` of it were run, `repeated_tokens` of those at positions that had been run before,
     `cached_tokens` were found in the prefix cache instead, `restored_tokens` came back from the host.  `queue_ns`: how
-    long it waited, preemptions included, and while the door held it.  `instead`: what it got instead of a refusal."""
+    long it waited, preemptions included, and while the door held it.  `instead`: what it got instead of a refusal.
+    `token_ns` are slices of `delivery_ns`, when anybody got a token: from the first place of each of its `deliveries`
+    to before the other one."""
 
     id: str
     client: str
@@ -37,6 +39,8 @@ class Record:
     preemptions: int = 0
     is_swapped: bool = False
     reached: int = 0
+    delivery_ns: Sequence[int] = ()
+    deliveries: list[tuple[int, int]] = Factory(list)
 
     @property
     def last_end(self) -> int:
@@ -63,6 +67,12 @@ class Record:
             self.cached_tokens += cached_tokens
         self.is_swapped = False
         self._stops_waiting(now_ns)
+
+    def gets(self, delivery_ns: "array[int]", since: int) -> None:
+        """A token at each of these times from the place `since` on."""
+        self.token_ns.extend(delivery_ns[since:])
+        self.delivery_ns = delivery_ns
+        self.deliveries.append((since, len(delivery_ns)))
 
     def is_preempted(self, now_ns: int, *, is_swapped: bool = False) -> None:
         self.preemptions += 1
@@ -137,6 +147,15 @@ class Log:
             self._last = requests
         self._times.append(self.now_ns)
 
+    def delivered_to_all(self, running: Collection[str]) -> None:
+        """These, all who run, get a token now; those who got one last are among them."""
+        if len(self._getting) != len(running):
+            place = len(self._times)
+            for request in running:
+                self._getting.setdefault(request, place)
+            self._last = ()
+        self._times.append(self.now_ns)
+
     def delivered_again(self, times: "array[int]") -> None:
         """Those who got one last, and are still there, get one more at each of these times."""
         self._times.extend(times)
@@ -145,7 +164,7 @@ class Log:
         """It gets no more for now."""
         since = self._getting.pop(request, None)
         if since is not None:
-            self.records[request].token_ns.extend(self._times[since:])
+            self.records[request].gets(self._times, since)
             self._last = ()
 
     def close(self) -> None:
@@ -158,6 +177,19 @@ class Log:
         self.run_tokens += tokens
         self.busy_ns += end_ns - begin_ns
         self.resident.add(begin_ns, end_ns, resident_tokens)
+
+    def counts_decodes(self, ends: Sequence[int], decodes: int, resident_tokens: int, host_ns: int) -> None:
+        """Steps that end then, one after the other, have run so many tokens each, all of which stay in the pool."""
+        add, now = self.resident.add, self.now_ns
+        for end in ends:
+            resident_tokens += decodes
+            add(now + host_ns, end, resident_tokens)
+            now = end
+        self.busy_ns += now - self.now_ns - host_ns * len(ends)
+        self.steps += len(ends)
+        self.skipped_steps += len(ends)
+        self.run_tokens += decodes * len(ends)
+        self.now_ns = now
 
     def _change(self, getting: set[str]) -> None:
         for request in self._getting.keys() - getting:

@@ -9,8 +9,9 @@ from attrs import field, frozen
 from ...spec.vocabulary import Settings, SubjectFactory, to_json
 from ...spec.workloads import Incoming
 from .engine import Simulation
-from .metrics import Objective, metrics
+from .metrics import Objective, Shares, metrics
 from .profiles import Profile
+from .record import Record
 
 BLOCK_SIZE = 16
 
@@ -26,14 +27,16 @@ class System:
 
 @frozen(kw_only=True)
 class Conditions:
-    """What is the same for all systems."""
+    """What is the same for all systems.  `more`: what else is to be told of a run's records, as `intervals`."""
 
     profile: Profile
     objective: Objective = field(factory=Objective)
+    shares: Shares = field(factory=Shares)
     seed: int = 0
     host_ns: int = 0
     fast_forward: bool = True
     price_per_hour: Fraction | None = None
+    more: Callable[[Iterable[Record], Objective], dict[str, Any]] | None = None
 
 
 def default_settings(profile: Profile) -> dict[str, int]:
@@ -64,5 +67,6 @@ def replay(
         "subject": {"name": shown.name, "version": shown.version},
         "settings": to_json(system.settings),
         "steps_in_flight": depth,
-        "metrics": metrics(log, conditions.objective, price_per_hour=conditions.price_per_hour),
+        "metrics": metrics(log, conditions.objective, conditions.shares, price_per_hour=conditions.price_per_hour),
+        "intervals": conditions.more(log.records.values(), conditions.objective) if conditions.more else None,
     }

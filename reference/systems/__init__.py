@@ -13,6 +13,8 @@ from .orca import ORCA, ORCA_MAX, ORCA_ORACLE, ORCA_POW2
 from .published import System, held_to
 from .sarathi import SARATHI
 from .vllm_2023 import VLLM_2023, VLLM_2023_SWAP
+from .vtc import VTC
+from .vtc_artifact import ARTIFACT, Artifact
 
 __all__ = [
     "COMPARED",
@@ -24,6 +26,8 @@ __all__ = [
     "SARATHI",
     "SYSTEMS",
     "VLLM_2023",
+    "VLLM_2023_SWAP",
+    "VTC",
     "System",
     "subjects",
 ]
@@ -32,7 +36,7 @@ SYSTEMS: Mapping[str, System] = {
     system.name: system
     for system in (
         *(FASTERTRANSFORMER, ORCA, ORCA_MAX, ORCA_POW2, ORCA_ORACLE),
-        *(VLLM_2023, VLLM_2023_SWAP, SARATHI),
+        *(VLLM_2023, VLLM_2023_SWAP, SARATHI, VTC),
     )
 }
 
@@ -43,4 +47,5 @@ COMPARED = ((FASTERTRANSFORMER, ORCA), (ORCA_MAX, VLLM_2023), (ORCA, VLLM_2023),
 def subjects() -> dict[str, SubjectFactory]:
     """`orca` and the like; `vllm-2023:sarathi` is the former, held to what the latter's paper promises."""
     alone: dict[str, SubjectFactory] = {name: system.make for name, system in SYSTEMS.items()}
+    alone[ARTIFACT.name] = Artifact
     return alone | {f"{own.name}:{other.name}": held_to(own, other) for own, other in COMPARED}

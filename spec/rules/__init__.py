@@ -1,8 +1,8 @@
 """All rules, by family: importing this package fills the registry."""
 
 from . import admit, alternatives, batches, composition, departures, door, early, fairness, iterations  # isort: skip
-from . import lanes, life, liveness, log, memory, preemption, recovery, shares, snapshots, steps  # isort: skip
-from . import swapping, turns  # isort: skip
+from . import lanes, life, liveness, log, memory, output, parking, preemption, recovery, shares  # isort: skip
+from . import snapshots, steps, swapping, transfers, turns, waking  # isort: skip
 from . import implications  # isort: skip  (speaks of all of them)
 
 __all__ = [
@@ -21,11 +21,15 @@ __all__ = [
     "liveness",
     "log",
     "memory",
+    "output",
+    "parking",
     "preemption",
     "recovery",
     "shares",
     "snapshots",
     "steps",
     "swapping",
+    "transfers",
     "turns",
+    "waking",
 ]

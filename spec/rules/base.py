@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..monitor import Monitor, StepView, Victim
+    from ..parking import Parked
     from ..tracks import Track
     from ..vocabulary import Delta, Message, Observation, Request
 
@@ -33,6 +34,19 @@ class TraceRule:
 
     def on_wait(self, m: "Monitor", track: "Track") -> None:
         """A preempted request waits again."""
+
+    def on_waits_again(self, m: "Monitor", track: "Track") -> None:
+        """A request that was parked waits, for the first time or again."""
+
+    def on_parked(self, m: "Monitor", track: "Track", dependencies: "Sequence[str]") -> None:
+        """It is about to be parked in the middle; who is parked at the door is accepted, and not told here."""
+
+    def on_unparked(self, m: "Monitor", parked: "Parked", how: str) -> None:
+        """It is about to wait again (`unparked`) or to end."""
+
+    def on_leased(self, m: "Monitor", track: "Track", blocks: "Sequence[int]", until_ns: int) -> None: ...
+
+    def on_lease_over(self, m: "Monitor", track: "Track", cause: str) -> None: ...
 
     def on_logged(self, m: "Monitor", track: "Track", limit: str) -> None:
         """The subject says why a request waits."""

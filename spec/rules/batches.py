@@ -139,3 +139,25 @@ class SoManyPromptsAtOnce(TraceRule):
         if len(prompts) > most:
             says = "so many prompts at most are in prefill at once"
             m.fail("STEP-15", "prompts", says, prompts=sorted(prompts), most=most)
+
+
+@monitor("KV-18", needs="tables", claims=("on_demand_reserve",))
+class WasteIsBelowABlock(TraceRule):
+    """Where blocks are taken on demand, what is wasted inside blocks is below one block per sequence: what it holds
+    beyond the positions that are issued is less than one block and what it looks ahead.
+
+    Why: that is the point of paging: all waste of a request is in its last block (PagedAttention, SOSP 2023,
+    section 4.3), where allocators that reserve use 20 to 38 % of the memory.
+    """
+
+    def on_step(self, m: "Monitor", view: "StepView") -> None:
+        """Only who took blocks can have too many."""
+        for request in view.acquired:
+            r = record(m, request)
+            if request not in m.world.running:
+                continue
+            m.count("KV-18")
+            spare, most = r.room - r.issued, m.settings.block_size + m.capabilities.lookahead_tokens
+            if spare >= most:
+                says = "what is wasted inside blocks is below one block per sequence"
+                m.fail("KV-18", "waste", says, request=request, held=r.room, issued=r.issued, block_size=most)

@@ -496,7 +496,8 @@ class AFloodDoesNotDrown(TraceRule):
         client = track.client
         self.tick += 1
         self.gone.pop(client, None)
-        if client not in self.here and m.ledger.counters[client] <= m.ledger.virtual_time:
+        is_new = track.waits and client not in self.here  # and not parked at the door
+        if is_new and m.ledger.counters[client] <= m.ledger.virtual_time:
             self.newcomers[client] = Newcomer(track.id, self.served, self.tick)
         self.here[client] = self.here.get(client, 0) + 1
 

@@ -38,6 +38,8 @@ class WhoCameEarlierRanAsOften(TraceRule):
     def on_step(self, m: "Monitor", view: "StepView") -> None:
         for request in view.plan.request:
             self.steps[request] += 1
+        if m.parks:
+            return  # who is parked misses steps, and nobody is to blame
         going = [m.tracks[request] for request in (*m.world.running, *self._first(m))]
         tracks = sorted((track for track in going if self._goes_on(m, track)), key=lambda track: track.arrival)
         if not view.plan.request or len(tracks) < 2:
@@ -118,6 +120,8 @@ class ChunksUseTheBudget(TraceRule):
 
     def on_step(self, m: "Monitor", view: "StepView") -> None:
         plan, most = view.plan, m.settings.chunk_tokens
+        if not m.world.prefill:
+            return
         for request, start, tokens in zip(plan.request, plan.start, plan.tokens, strict=True):
             if start + tokens >= record(m, request).goal:
                 continue

@@ -10,7 +10,10 @@ from ..relation import registry
 from .base import TraceRule, has_stray, needed_blocks, tokens_to_hold
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..monitor import Monitor, StepView
+    from ..parking import Parked
     from ..tracks import Track
 
 monitor = registry.monitor
@@ -19,7 +22,8 @@ monitor = registry.monitor
 @monitor("LIVE-1", bugs=("B08", "B13"))
 class SomethingIsScheduled(TraceRule):
     """With unfinished work and nothing in flight, some token is scheduled in the next step, or within the declared
-    admission period.
+    admission period; who is parked, and waits for the world, is no work; in one of two pools, unless blocks of it are
+    under an obligation.
 
     Why: zero tokens per step for ever, with free blocks left and health checks green
     (https://github.com/vllm-project/vllm/issues/45388).
@@ -29,14 +33,14 @@ class SomethingIsScheduled(TraceRule):
         self.idle_steps = 0
 
     def on_step(self, m: "Monitor", view: "StepView") -> None:
-        if not m.live or not view.nothing_in_flight:
+        if m.ready < 1 or not view.nothing_in_flight or (m.has_obligations and not view.plan.request):
             return
         m.count("LIVE-1")
         self.idle_steps = 0 if view.plan.request else self.idle_steps + 1
         if self.idle_steps >= m.capabilities.admission_period_steps:
             says = "with unfinished work and nothing in flight, some token is scheduled"
             waiting, running = m.waiting, len(m.world.running)
-            m.fail("LIVE-1", "idle", says, unfinished=m.live, waiting=waiting, running=running)
+            m.fail("LIVE-1", "idle", says, unfinished=m.ready, waiting=waiting, running=running)
             self.idle_steps = 0
 
 
@@ -44,7 +48,7 @@ class SomethingIsScheduled(TraceRule):
 class EverybodyEnds(TraceRule):
     """Once arrivals stop, every accepted request ends within a computed number of steps: for each of them its
     prompt and declared output, one position a step; and again for each level that it may pass, where a better level
-    takes the place of a worse one.
+    takes the place of a worse one. Whoever is parked arrives once more when what it depends on is there.
 
     Why: a request that neither ends nor fails holds its client for ever
     (https://github.com/vllm-project/vllm/issues/35541).
@@ -56,14 +60,24 @@ class EverybodyEnds(TraceRule):
         self.steps = 0
 
     def on_accept(self, m: "Monitor", track: "Track") -> None:
-        self.work_steps += self._worst(m, track)
-        self.deadline_steps = self.steps + self.work_steps
+        if track.id not in m.parking.parked:
+            self._comes(m, track)
+
+    def on_unparked(self, m: "Monitor", parked: "Parked", how: str) -> None:
+        self._comes(m, parked.track)
 
     def on_ended(self, m: "Monitor", track: "Track") -> None:
         self.work_steps -= self._worst(m, track)
 
+    def on_parked(self, m: "Monitor", track: "Track", dependencies: "Sequence[str]") -> None:
+        self.work_steps -= self._worst(m, track)
+
+    def _comes(self, m: "Monitor", track: "Track") -> None:
+        self.work_steps += self._worst(m, track)
+        self.deadline_steps = self.steps + self.work_steps
+
     def on_step(self, m: "Monitor", view: "StepView") -> None:
-        if not m.live or not (view.plan.request or view.nothing_in_flight):
+        if m.ready < 1 or not (view.plan.request or (view.nothing_in_flight and not m.has_obligations)):
             return
         m.count("LIVE-2")
         self.steps += 1
@@ -117,7 +131,7 @@ class Idleness(TraceRule):
             waiting = {request for _, request in queue if self.waits(m, request)}
             queue[:] = sorted((self.rank(m, m.tracks[request]), request) for request in waiting)
 
-    on_wait = on_accept
+    on_wait = on_waits_again = on_accept
 
     def first(self, m: "Monitor", group: str | None = None) -> "Track | None":
         """The waiting request of least rank; entries of those who wait no longer are dropped on the way."""

@@ -9,6 +9,8 @@ from ..waiting import may_hold
 from .base import TraceRule
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..monitor import Monitor, StepView
     from ..tracks import Track
     from ..vocabulary import Delta, Message, Request
@@ -31,7 +33,7 @@ class Log(TraceRule):
     def on_admit(self, m: "Monitor", track: "Track") -> None:
         self.logged.pop(track, None)
 
-    on_ended = on_wait = on_admit
+    on_ended = on_wait = on_waits_again = on_admit
 
 
 @monitor("OBS-1", claims=("wait_log",))
@@ -116,6 +118,10 @@ class DurationsAreTrue(TraceRule):
     def on_wait(self, m: "Monitor", track: "Track") -> None:
         self._turns(m, track.id, self.WAITED)
 
+    def on_parked(self, m: "Monitor", track: "Track", dependencies: "Sequence[str]") -> None:
+        """That counts as waiting."""
+        self._turns(m, track.id, self.WAITED)
+
     def on_admit(self, m: "Monitor", track: "Track") -> None:
         self._turns(m, track.id, self.RAN)
 
@@ -181,10 +187,13 @@ class OrderIsLogged(TraceRule):
         self.back, self.taken, self.places, self.aged = set(), [], {}, set()
 
     def on_accept(self, m: "Monitor", track: "Track") -> None:
-        insort(self.line, track.arrival)
+        if track.waits:
+            insort(self.line, track.arrival)
 
     def on_wait(self, m: "Monitor", track: "Track") -> None:
         self.back.add(track.arrival)  # it stands in line from the next step on
+
+    on_waits_again = on_wait
 
     def on_admit(self, m: "Monitor", track: "Track") -> None:
         before = bisect_left(self.line, track.arrival) + sum(other < track.arrival for other in self.taken) + 1

@@ -12,6 +12,8 @@ from .base import TraceRule, tokens_to_hold
 from .liveness import Idleness, order_is_open
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..monitor import Monitor, StepView
     from ..tracks import Track
 
@@ -51,7 +53,10 @@ class OfLanes(TraceRule):
     def on_accept(self, m: "Monitor", track: "Track") -> None:
         self.waiting.changed = True
 
-    on_wait = on_ended = on_admit = on_accept
+    on_wait = on_waits_again = on_ended = on_admit = on_accept
+
+    def on_parked(self, m: "Monitor", track: "Track", dependencies: "Sequence[str]") -> None:
+        self.waiting.changed = True
 
     @staticmethod
     def unit(m: "Monitor") -> int:
@@ -183,7 +188,8 @@ class AReturnIsBounded(OfLanes):
 
     def on_accept(self, m: "Monitor", track: "Track") -> None:
         self.waiting.changed = True
-        if m.keeps_lanes and m.lane_ledger.waiting.get(track.lane) == 1 and not track.epoch:
+        waits = m.keeps_lanes and track.waits and not track.epoch  # else it is parked at the door
+        if waits and m.lane_ledger.waiting.get(track.lane) == 1:
             self.returns[track.lane] = Return(m.lane_ledger.since[track.lane])
 
     def on_lane_charge(self, m: "Monitor", served: str, amount: int) -> None:

@@ -182,7 +182,7 @@ class SomebodyAdvances(TraceRule):
         self.look_again_at = 16
 
     def on_step(self, m: "Monitor", view: "StepView") -> None:
-        if view.victims:
+        if view.victims and not m.has_obligations:  # of which they, too, may take their part
             m.count("PRE-6")
             victims = [victim.track.id for victim in view.victims]
             for_others = bool(view.admitted) and _asks_for_classes(m)

@@ -60,10 +60,10 @@ class NobodyTwiceInARound(TraceRule):
 
     def on_accept(self, m: "Monitor", track: "Track") -> None:
         """A client of whom nobody waited stands at the end of the round."""
-        if len(m.ledger.waiting[track.client]) == 1:
+        if track.waits and len(m.ledger.waiting[track.client]) == 1:
             self._next(track.client)
 
-    on_wait = on_accept
+    on_wait = on_waits_again = on_accept
 
     def on_admit(self, m: "Monitor", track: "Track") -> None:
         """Aging prefers somebody out of turn, by as many turns as it is worth."""

@@ -39,6 +39,8 @@ class Clients:
     @property
     def next_ns(self) -> int | None:
         """When somebody comes or leaves next, if nothing happens before."""
+        if not (self._returning or self._leaving):
+            return None if self._first is None else self._first.now_ns
         times = [self._first.now_ns] if self._first is not None else []
         times += [self._returning[0][0]] if self._returning else []
         self._forget_who_stays()

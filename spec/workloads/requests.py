@@ -37,11 +37,13 @@ def to_requests(
     prefix: str = "r",
     max_output_tokens: int | None = None,
     vocabulary_tokens: int = VOCABULARY_TOKENS,
+    are_predicted: bool = False,
 ) -> Iterator[Incoming]:
     """Requests r0, r1, … whose prompt ids follow from the seed: equal hash ids give equal blocks of ids.
 
     A client declares what is recorded, else `max_output_tokens`, or the true length where that is more; by default the
-    true length rounded up to a power of two, since clients ask for round numbers.
+    true length rounded up to a power of two, since clients ask for round numbers.  With `are_predicted` somebody
+    predicts the true length of each.
     """
     for number, arrival in enumerate(arrivals):
         output = arrival.output_tokens
@@ -52,6 +54,7 @@ def to_requests(
             client=arrival.client,
             lane=arrival.lane,
             priority=arrival.priority,
+            predicted_output_tokens=output if are_predicted else None,
         )
         yield Incoming(
             now_ns=arrival.now_ns,

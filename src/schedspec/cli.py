@@ -14,6 +14,8 @@ from .commands.recorded import convert, trace, why
 from .commands.replay import replay
 from .commands.reproduce import reproduce
 from .commands.rules import explain, rules
+from .commands.serve_sim import serve_sim
+from .commands.tune import tune
 from .proofs.command import prove
 
 COMMANDS: tuple[click.Command, ...] = (
@@ -30,7 +32,9 @@ COMMANDS: tuple[click.Command, ...] = (
     reproduce,
     rerun,
     rules,
+    serve_sim,
     trace,
+    tune,
     validate_adapter,
     why,
 )

@@ -46,6 +46,7 @@ BENCHES: dict[str, Callable[[bool], Iterator[Result]]] = {
     "policies": lambda tiny: policies.bench(policies.TINY if tiny else policies.Size()),
     "search": lambda tiny: searches.bench(searches.TINY if tiny else searches.Size()),
     "simulation": lambda tiny: simulation.bench(simulation.TINY if tiny else simulation.Size()),
+    "hour": lambda tiny: simulation.hour(simulation.TINY_HOUR if tiny else simulation.Hour()),
     "trace": lambda tiny: traces.bench(traces.TINY if tiny else traces.Size()),
 }
 ROW = "{:<60} {:>12} {:>10} {:>7}  {}"

@@ -14,11 +14,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from schedspec import optimized
 from schedspec.reference import make
-from schedspec.reference.simulation import Batch, Simulation, metrics
+from schedspec.reference.simulation import DEFAULT, PROFILES, Batch, Simulation, default_settings, metrics
 from schedspec.spec.vocabulary import Settings, SubjectFactory
 from schedspec.spec.workloads import Incoming, MissingWorkload, parse_workload, to_requests
 
@@ -65,6 +65,38 @@ def bench(size: Size) -> Iterator[Result]:
     for step_ms in size.step_ms:
         for with_metrics in (True, False):
             yield from beside(size, work, step_ms, with_metrics=with_metrics)
+
+
+@frozen(kw_only=True)
+class Hour:
+    """Of it so many requests, all by default: 19,366."""
+
+    requests: int | None = None
+    rounds: int = 3
+
+
+TINY_HOUR = Hour(requests=30, rounds=1)
+ASKED_HOUR_S = 30
+
+
+def hour(size: Hour) -> Iterator[Result]:
+    """The Azure conversation trace of 2023, an hour, on the default model and device: simulated, with all metrics."""
+    try:
+        arrivals = list(islice(parse_workload("azure").arrivals(), size.requests))
+    except MissingWorkload as missing:
+        raise Skipped(str(missing)) from None
+    work, profile = list(to_requests(arrivals, 0)), PROFILES[DEFAULT]
+    settings = evolve(SETTINGS, **default_settings(profile))  # type: ignore[arg-type]
+    for name, make_subject in SUBJECTS.items():
+        taken, steps = [], 0
+        for _ in range(size.rounds):
+            simulation = Simulation(make_subject(settings, 0), profile.cost)
+            with quiet():
+                taken.append(process_seconds(lambda ready=simulation: metrics(ready.run(work))))
+            steps = simulation.log.steps
+        asked = ASKED_HOUR_S if size.requests is None else None
+        unit = f"s for {len(work):,} requests, {steps:,} steps"
+        yield Result(name=f"simulation.hour.{name}", figure=median(taken), unit=unit, asked=asked, best="least")
 
 
 def beside(size: Size, work: Sequence[Incoming], step_ms: int, *, with_metrics: bool) -> Iterator[Result]:

@@ -6,19 +6,32 @@ It stops at the first message that breaks a rule: what follows a broken state sa
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from attrs import Factory, define, evolve
 
 from schedspec.spec.catalogue import registry
-from schedspec.spec.monitor import Monitor
+from schedspec.spec.pooled import new_monitor
 from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.rules.departures import DISCONNECTED
 from schedspec.spec.verdicts import Violation
-from schedspec.spec.vocabulary import Header, Message, Outcome, Plan, Request, Settings, Subject, SubjectFactory
+from schedspec.spec.vocabulary import (
+    DEPENDENCY_FAILED,
+    RESOLVED,
+    Header,
+    Message,
+    Outcome,
+    Plan,
+    Request,
+    Settings,
+    Subject,
+    SubjectFactory,
+)
 
 from .engine import Engine
-from .script import COMPLETE, STEP, Op, Script
+from .script import COMPLETE, STEP, TRANSFER, Op, Script, answer
 from .subjects.guard import guarded
+from .transfers import TOLD, Link
 
 SMALL_POOL_BLOCKS = 256
 SPARSE_OBSERVATIONS = 64
@@ -33,15 +46,16 @@ class Driver:
     """One run of one subject.  `messages` is its trace, `ops` its script, `broken` what the last message broke,
     `fault` how the subject broke the protocol.  A broken SHOULD leaves the state sound, and so does a wrong answer at
     the door: the run goes on, and `advice` has the first break of each, with the number of operations until then.
-    `heard` is told each message."""
+    `heard` is told each message.  `monitor` is that of one pool, or of two."""
 
     subject: Subject
     settings: Settings
     seed: int
-    monitor: Monitor
+    monitor: Any
     header: Header
     ignored: frozenset[str] = frozenset()
     engine: Engine = Factory(Engine)
+    link: Link = Factory(Link)
     ops: list[Op] = Factory(list)
     messages: list[Message] = Factory(list)
     broken: list[Violation] = Factory(list)
@@ -81,7 +95,7 @@ class Driver:
         """A fresh subject.  Raises Unsupported or ProtocolError if there is none to be had."""
         subject = guarded(factory, timeout_s)(settings, seed)
         header = Header(settings=settings, capabilities=subject.capabilities(), seed=seed, subject=name)
-        monitor = Monitor(header, explain=explain)
+        monitor = new_monitor(header, explain=explain)
         return cls(subject, settings, seed, monitor, header, ignored, keep_messages=keep_messages)
 
     @property
@@ -127,13 +141,26 @@ class Driver:
                 if waits > MOST_WAITS + len(self.monitor.held):
                     break  # ADMIT-11 says that they are held when the run ends
                 self.do(Op("tick", ns=self._longest_hold_ns()))
+            self._answer_all()
             self.do(STEP)
             self.do(COMPLETE)
+            self.transfer()
         if not self.over:
             with self._noting_faults():
                 self._look()
         if not self.over:
             self._judge(Message("end", self.now_ns))
+
+    def transfer(self) -> None:
+        """The link does what it was asked for first, at once; of one pool nothing is asked."""
+        for op in TRANSFER if self.link.standing else ():
+            self.do(op)
+
+    def _answer_all(self) -> None:
+        """Whatever somebody is parked for is there."""
+        for parked in list(self.monitor.parking.parked.values()):
+            for dependency in sorted(parked.dependencies):
+                self.do(answer(parked.track.id, dependency))
 
     @contextmanager
     def _noting_faults(self) -> Iterator[None]:
@@ -170,7 +197,9 @@ class Driver:
             depth = self.settings.overlap_depth if "overlap" in self.header.capabilities.claims else 1
             return len(self._plans) < depth
         if op.kind == "complete":
-            return bool(self._plans)
+            return len(self._plans) >= op.back
+        if op.kind in TOLD:
+            return self.link.number_of(op) is not None
         if op.kind == "repeat":
             return len(self._outcomes) >= op.back
         if op.kind == "retry":
@@ -183,7 +212,7 @@ class Driver:
             self.now_ns += op.ns
         elif op.kind == "submit":
             assert op.request is not None
-            yield self._submit(op.request, op.stop_after)
+            yield self._submit(op.request, op.stop_after, op.pauses)
         elif op.kind == "retry":
             assert self.refused is not None
             self.now_ns = max(now, self.retry_ns)
@@ -193,6 +222,13 @@ class Driver:
         elif op.kind == "leave":
             event = {"type": DISCONNECTED, "request": op.id}
             yield Message("notify", now, event, subject.notify(event, now))
+        elif op.kind in TOLD:
+            told = self.link.told(op)
+            yield Message("notify", now, told, subject.notify(told, now))
+        elif op.kind == "answer":
+            kind = RESOLVED if op.is_there else DEPENDENCY_FAILED
+            event = {"type": kind, "request": op.id, "dependency": op.dependency}
+            yield Message("notify", now, event, subject.notify(event, now))
         elif op.kind == "step":
             plan = self.last_plan = subject.step(now)
             yield Message("step", now, None, plan)
@@ -200,12 +236,12 @@ class Driver:
                 self._plans.append(plan)
                 self._planned_ns.append(now)
         else:
-            now = self._pass_time() if op.kind == "complete" else now
-            outcome = self._next_outcome() if op.kind == "complete" else self._outcomes[-op.back]
+            now = self._pass_time(op.back) if op.kind == "complete" else now
+            outcome = self._next_outcome(op.back) if op.kind == "complete" else self._outcomes[-op.back]
             yield Message("complete", now, outcome, subject.complete(outcome, now))
 
-    def _submit(self, request: Request, stop_after: int | None) -> Message:
-        self.engine.expect(request.id, request.prompt_tokens, stop_after)
+    def _submit(self, request: Request, stop_after: int | None, pauses: tuple[int, ...] = ()) -> Message:
+        self.engine.expect(request.id, request.prompt_tokens, stop_after, pauses)
         receipt = self.subject.submit(request, self.now_ns)
         if receipt.verdict == "refused" and receipt.retry_after_ns is not None:
             self.refused, self.retry_ns = request, self.now_ns + receipt.retry_after_ns
@@ -213,17 +249,20 @@ class Driver:
             self.refused = None
         return Message("submit", self.now_ns, request, receipt)
 
-    def _pass_time(self) -> int:
+    def _pass_time(self, back: int) -> int:
         """Where a time model is declared, steps take as long as it says, one after the other."""
         door = self.settings.door
-        began_ns = max(self._free_ns, self._planned_ns.popleft())
+        began_ns = max(self._free_ns, self._planned_ns[back - 1])
+        del self._planned_ns[back - 1]
         if door.has_time_model:
-            self._free_ns = began_ns + door.takes_ns(sum(self._plans[0].tokens))
+            self._free_ns = began_ns + door.takes_ns(sum(self._plans[back - 1].tokens))
             self.now_ns = max(self.now_ns, self._free_ns)
         return self.now_ns
 
-    def _next_outcome(self) -> Outcome:
-        outcome = self.engine.outcome(self._plans.popleft(), self.monitor)
+    def _next_outcome(self, back: int) -> Outcome:
+        plan = self._plans[back - 1]
+        del self._plans[back - 1]
+        outcome = self.engine.outcome(plan, self.monitor)
         self._outcomes.append(outcome)
         return outcome
 
@@ -231,6 +270,7 @@ class Driver:
         if self.keep_messages:
             self.messages.append(message)
         self.heard(message)
+        self.link.hear(message)
         for violation in self.monitor.feed(message):
             self.stuck |= violation.rule == NEVER_ENDS
             rule = registry.rules[violation.rule]

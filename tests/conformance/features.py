@@ -10,7 +10,17 @@ from typing import Any
 
 from attrs import evolve
 
-from schedspec.spec.vocabulary import OF_CLASSES, OF_CLIENTS, OF_QUANTA, OF_SERVICE, OPEN, Door, Lane, Policy, Settings
+from schedspec.spec.vocabulary import (
+    OF_CLASSES,
+    OF_CLIENTS,
+    OF_QUANTA,
+    OF_SERVICE,
+    OPEN,
+    Door,
+    Lane,
+    Policy,
+    Settings,
+)
 
 from .script import RETRY, Op, leave, with_setting
 

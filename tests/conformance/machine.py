@@ -18,7 +18,9 @@ from schedspec.spec.vocabulary import Policy, Settings, Unsupported
 from .driver import Driver
 from .features import at_the_door, of_feature, with_alternatives, with_door, with_features, with_host
 from .negotiate import negotiated
+from .parked import of_parking, with_parking
 from .script import COMPLETE, STEP, Contradiction, Op, cancel, submit, with_deadline
+from .transfers import on_the_link, with_pools
 
 FAMILIES = ((1, 2, 3, 4, 5, 6, 7, 8, 9, 10), (1, 2, 3, 4, 9, 9, 9, 9, 9, 9), (5, 5, 5, 5, 5, 5, 5, 5, 5, 5))
 """Prompts are prefixes of these, or share nothing with anybody."""
@@ -65,7 +67,9 @@ def small_settings(draw: st.DrawFn, policies: Sequence[Policy] = ()) -> Settings
     drawn = draw(SEEDS)
     settings = with_door(Random(f"door {drawn}"), with_features(Random(drawn), settings, policies))
     settings = with_alternatives(Random(f"alternatives {drawn}"), settings)
-    return with_host(Random(f"host {drawn}"), settings)
+    settings = with_parking(Random(f"parking {drawn}"), settings)
+    settings = with_host(Random(f"host {drawn}"), settings)
+    return with_pools(Random(f"pools {drawn}"), settings) if not policies or "fcfs" in policies else settings
 
 
 @st.composite
@@ -110,8 +114,11 @@ def machine_for(
             self.do_at_the_door(of_feature(self.dice, op, self.driver.settings))
 
         def do_at_the_door(self, op: Op) -> None:
-            for one in at_the_door(self.dice, op, self.driver.settings):
-                self.driver.do(one)
+            settings = self.driver.settings
+            for one in at_the_door(self.dice, op, settings):
+                for other in of_parking(self.dice, one, settings):
+                    for told in on_the_link(self.dice, other, settings):
+                        self.driver.do(told)
 
         @rule(drawn=submissions())
         def submits(self, drawn: tuple[int | tuple[int, ...], int, int | None, int, str]) -> None:

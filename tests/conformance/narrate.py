@@ -7,6 +7,7 @@ from typing import Any
 
 from attrs import Factory, asdict, define, fields, fields_dict, frozen
 
+from schedspec.spec.parking import answer_in
 from schedspec.spec.queueing import PRIORITY_WEIGHT
 from schedspec.spec.rules.departures import DISCONNECTED
 from schedspec.spec.verdicts import Violation
@@ -21,6 +22,7 @@ from schedspec.spec.vocabulary import (
     Observation,
     Outcome,
     Plan,
+    Pools,
     Receipt,
     Request,
     Settings,
@@ -31,6 +33,12 @@ from .writes import Writes
 
 MOST_IN_A_ROW = 8
 """Of a longer list the first are shown, and whatever a failure is about."""
+
+TRANSFER_EVENTS = {
+    "transfer_started": "the link begins transfer",
+    "transfer_done": "the link has written all of transfer",
+    "transfer_failed": "the link gives up transfer",
+}
 
 NOBODY: frozenset[str] = frozenset()
 
@@ -86,14 +94,21 @@ class Teller:
         if message.kind == "cancel":
             return f"cancel {message.given}", self.deltas(message.answer)
         if message.kind == "step":
-            return f"step {message.answer.step}", self.plan(message.answer)
+            pool = f" of the {message.answer.pool} pool" if message.answer.pool else ""
+            return f"step {message.answer.step}{pool}", self.plan(message.answer)
         if message.kind == "complete":
             again = "again: " if message.given.step in self.completed else ""
             self.completed.add(message.given.step)
             call = f"{again}complete step {message.given.step}{self.outcome(message.given)}"
             return call, self.deltas(message.answer)
+        if message.given.get("type") in TRANSFER_EVENTS:
+            return f"{TRANSFER_EVENTS[message.given['type']]} {message.given['transfer']}", self.deltas(message.answer)
         if message.given.get("type") == DISCONNECTED:
             return f"the client of {message.given.get('request')} is gone", self.deltas(message.answer)
+        if (heard := answer_in(message.given)) is not None:
+            request, dependency, is_there = heard
+            news = "is there" if is_there else "failed"
+            return f"{dependency} of {request} {news}", self.deltas(message.answer)
         return f"notify {message.given}", self.deltas(message.answer)
 
     def request(self, request: Request) -> str:
@@ -140,6 +155,7 @@ class Teller:
             request: f"{request}{' stops' if stop else ''}"
             for request, stop in zip(outcome.request, outcome.stop, strict=True)
         }
+        rows |= {request: f"{request} calls {dependency}" for request, dependency in outcome.pauses.items()}
         word = "token" if len(rows) == 1 else "tokens"
         return f" ({word} for {', '.join(self.some(rows))})" if rows else ""
 
@@ -160,8 +176,10 @@ class Teller:
             return f"delivered to {', '.join(self.some({request: request for request in delta[1]}))}"
         if kind == "unindexed":
             return f"index forgets {blocks_in_words(delta[1])}"
-        if kind in ("took", "gave", "shared", "indexed"):
+        if kind in ("took", "gave", "shared", "indexed", "adopted"):
             return f"{delta[1]} {kind} {blocks_in_words(delta[2])}"
+        if kind in ("held", "released", "pulled"):
+            return _between_pools(delta)
         if kind in OF_HOST:
             return f"{delta[1]} {OF_HOST[kind]} host {blocks_in_words(delta[2])}"
         if kind in ("admitted", "resumed"):
@@ -171,6 +189,14 @@ class Teller:
             return f"preempted {delta[1]}{by}" + ("" if delta[3] in (None, delta[1]) else f" for {delta[3]}")
         if kind == "waits":
             return f"{delta[1]} waits for {delta[2]}"
+        if kind == "parked":
+            return f"{delta[1]} is parked for {', '.join(delta[2])}"
+        if kind == "unparked":
+            return f"{delta[1]} waits again"
+        if kind == "leased":
+            return f"{blocks_in_words(delta[2])} leased to {delta[1]} until {delta[3]:,} ns"
+        if kind == "lease_over":
+            return f"the lease of {delta[1]} is over ({delta[2]})"
         if kind == "deferred":
             return f"{delta[1]} is held at the door, for at most {delta[2]:,} ns"
         if kind == "converted":
@@ -224,6 +250,8 @@ def _of_request(request: Request) -> Iterator[str]:
         yield f"adapter {request.adapter}"
     if request.idempotency_key is not None:
         yield f"key {request.idempotency_key}"
+    if request.dependencies:
+        yield f"depends on {', '.join(request.dependencies)}"
     if request.was_converted:
         yield "converted before"
     if request.survives_disconnect:
@@ -240,6 +268,15 @@ def _named(delta: Delta) -> Iterable[str]:
     if delta[0] == "unindexed":
         return ()
     return delta[1] if delta[0] == "delivered" else (delta[1],)
+
+
+def _between_pools(delta: Delta) -> str:
+    kind, request, blocks = delta[:3]
+    if kind == "pulled":
+        return f"transfer {delta[3]} is asked for, of {request} into {blocks_in_words(blocks)}"
+    if kind == "held":
+        return f"{request} is held in {blocks_in_words(blocks)} ({delta[3]})"
+    return f"{request} is released" + (f" from {blocks_in_words(blocks)}" if blocks else "")
 
 
 def blocks_in_words(blocks: Sequence[int]) -> str:
@@ -319,7 +356,7 @@ def settings_in_words(settings: Settings) -> Iterator[str]:
 def _setting_in_words(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
-    if isinstance(value, Door):
+    if isinstance(value, (Door, Pools)):
         return ", ".join(f"{name} {limit}" for name, limit in asdict(value).items() if limit)
     if not isinstance(value, tuple):
         return str(value)
@@ -352,9 +389,9 @@ def as_code(value: object) -> str:
         plain = Lane(name=value.name, share_percent=value.share_percent)
         given = asdict(value, filter=lambda a, v: a.name in ("name", "share_percent") or v != getattr(plain, a.name))
         return f"Lane({', '.join(f'{name}={as_code(item)}' for name, item in given.items())})"
-    if isinstance(value, Door):
+    if isinstance(value, (Door, Pools)):
         given = asdict(value, filter=lambda a, v: bool(v))
-        return f"Door({', '.join(f'{name}={as_code(item)}' for name, item in given.items())})"
+        return f"{type(value).__name__}({', '.join(f'{name}={as_code(item)}' for name, item in given.items())})"
     if isinstance(value, tuple):
         items = ", ".join(map(as_code, value))
         return f"({items},)" if len(value) == 1 else f"({items})"

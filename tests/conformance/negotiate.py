@@ -6,7 +6,7 @@ from typing import TypeVar, get_args
 
 from attrs import fields_dict
 
-from schedspec.spec.vocabulary import Policy, Settings, Unsupported
+from schedspec.spec.vocabulary import COLOCATED, Policy, Pools, Settings, Unsupported
 
 from .script import with_setting
 
@@ -54,6 +54,7 @@ INSTEAD: dict[str, tuple[object, ...]] = {
     "overlap_depth": (1, 2),
     "seats": (8, 4, 2, 1),
     "block_size": (4, 8, 16, 2, 1),
+    "pools": (COLOCATED, Pools(decode_blocks=64, decode_seats=8, decode_token_budget=64, transfer_ns=1_000)),
 }
 INSTEAD |= {name: (one.default,) for name, one in fields_dict(Settings).items() if name not in (*INSTEAD, *POOL)}
 """What to ask for instead of a refused value."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from attrs import evolve
 
 from schedspec.spec.catalogue import registry
-from schedspec.spec.monitor import Monitor
+from schedspec.spec.pooled import new_monitor
 from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import Delta, Header, Message, Outcome, Plan
@@ -37,7 +37,7 @@ def shortened(
 
 def _fails_alike(header: Header, messages: Sequence[Message], conjunct: str, also: frozenset[str]) -> Violation | None:
     """The violation, if that conjunct is the first to fail, at the last message, with no rule that is new."""
-    monitor = Monitor(header, explain=False)
+    monitor = new_monitor(header, explain=False)
     try:
         for place, message in enumerate(messages):
             broken = monitor.feed(message)
@@ -58,10 +58,11 @@ def _advice(broken: Sequence[Violation]) -> set[str]:
 
 
 def _explained(header: Header, messages: Sequence[Message], conjunct: str) -> Violation:
-    monitor = Monitor(header, explain=True)
+    monitor = new_monitor(header, explain=True)
     for message in messages:
         monitor.feed(message)
-    return next(v for v in monitor.violations if v.conjunct == conjunct and v.message == len(messages))
+    found: Violation = next(v for v in monitor.violations if v.conjunct == conjunct and v.message == len(messages))
+    return found
 
 
 def _candidates(messages: list[Message], violation: Violation) -> Iterator[list[Message]]:
@@ -137,6 +138,7 @@ def _step(message: Message, kept: set[str], named: set[int]) -> Message:
             tokens=[plan.tokens[row] for row in rows],
             samples=[plan.samples[row] for row in rows],
             deltas=_deltas(plan.deltas, kept, named),
+            pool=plan.pool,
         ),
     )
 
@@ -149,6 +151,7 @@ def _complete(message: Message, kept: set[str], named: set[int]) -> Message:
         request=[outcome.request[row] for row in rows],
         token=[outcome.token[row] for row in rows],
         stop=[outcome.stop[row] for row in rows],
+        pause=[outcome.pause[row] for row in rows] if outcome.pause else (),
     )
     return evolve(message, given=given, answer=_deltas(message.answer, kept, named))
 

@@ -11,6 +11,7 @@ from attrs import Factory, asdict, define
 
 from schedspec.spec.catalogue import registry
 from schedspec.spec.monitor import Monitor
+from schedspec.spec.pooled import PooledMonitor, new_monitor
 from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.trace import TraceError, TraceWriter, read_trace
 from schedspec.spec.verdicts import Violation
@@ -56,8 +57,8 @@ def judge(
     """Judge a trace in constant memory.  A line that cannot be read ends it: what came before stays judged."""
     begun = time.monotonic()
     header, messages = read(path)
-    judged = Judged(path, header, monitor=make.kind)
-    monitor = make(header)
+    monitor = new_monitor(header, make)
+    judged = Judged(path, header, monitor=monitor.kind)
     try:
         for message in _watched(messages, progress):
             judged.messages += 1
@@ -88,7 +89,7 @@ def _watched(messages: Iterator[Message], progress: Callable[[str, float, str], 
     progress("judging", 1.0, "read to the end")
 
 
-def _count(judged: Judged, monitor: Monitor) -> None:
+def _count(judged: Judged, monitor: Monitor | PooledMonitor) -> None:
     findings = judged.findings
     findings.runs = 1
     findings.capabilities = judged.header.capabilities

@@ -149,3 +149,4 @@ class _Run:
         self.pairs += 0 if plan is None else len(plan.request)
         driver.do(Op("tick", ns=self.step_time.of(tokens)))
         driver.do(COMPLETE)
+        driver.transfer()

@@ -219,6 +219,7 @@ def as_test(subject: str, failure: Failure, *, only: bool = False) -> Iterator[s
     yield f"from schedspec.conformance.script import {', '.join(_imports(failure.script))}"
     yield "from schedspec.conformance.testing import assert_keeps"
     named = ["Door"] * (failure.script.settings.door != OPEN) + ["Lane"] * bool(failure.script.settings.lanes)
+    named += ["Pools"] * failure.script.settings.pools.are_two
     yield f"from schedspec.spec.vocabulary import {', '.join([*named, 'Settings'])}"
     yield ""
     yield ""
@@ -254,6 +255,8 @@ def _op(op: Op) -> str:
         return op.kind.upper()
     if op.kind in ("cancel", "leave"):
         return f"{op.kind}({as_code(op.id)})"
+    if op.kind == "answer":
+        return f"answer({as_code(op.id)}, {as_code(op.dependency)}{'' if op.is_there else ', is_there=False'})"
     if op.kind == "repeat":
         return f'Op("repeat", back={op.back})'
     if op.kind == "tick":
@@ -261,6 +264,7 @@ def _op(op: Op) -> str:
     assert op.request is not None
     request = op.request
     rest = f", stop_after={op.stop_after}" if op.stop_after is not None else ""
+    rest += f", pauses={list(op.pauses)}" if op.pauses else ""
     for name, one in fields_dict(Request).items():
         if name not in ("id", "prompt_ids", "max_output_tokens") and getattr(request, name) != one.default:
             rest += f", {name}={as_code(getattr(request, name))}"

@@ -6,7 +6,10 @@ from attrs import evolve, frozen
 
 from schedspec.spec.vocabulary import Door, Lane, Settings
 
+from .parked_scenarios import PARKED
 from .scenarios_of_iterations import BUILDERS as OF_ITERATIONS
+from .scenarios_of_swapping import BUILDERS as OF_SWAPPING
+from .scenarios_of_transfers import BUILDERS as OF_TRANSFERS
 from .script import COMPLETE, RETRY, STEP, Op, Script, cancel, leave, rounds, submit
 
 
@@ -44,51 +47,6 @@ def growth_runs_out_of_blocks() -> _Built:
     settings = Settings(blocks=5, block_size=1, seats=4, token_budget=8)
     ops = (submit("a", 1, 4), submit("b", 1, 4), submit("c", 1, 4), *rounds(20))
     return ("PRE-1", "PRE-2", "PRE-5", "PRE-6", "PRE-7", "PRE-8", "STEP-7", "LIFE-9"), settings, ops
-
-
-SWAPPING = Settings(blocks=5, block_size=1, seats=4, token_budget=8, host_blocks=5, recover="swap")
-
-
-def a_victim_goes_to_the_host_and_comes_back() -> _Built:
-    ops = (submit("a", 1, 4), submit("b", 1, 4), submit("c", 1, 4), *rounds(20))
-    return ("PRE-7", "PRE-9", "KV-12"), SWAPPING, ops
-
-
-def a_victim_was_at_the_edge_of_a_block() -> _Built:
-    """What it kept fills its blocks, so that its next position needs one more; and it has two to bring back."""
-    settings = evolve(SWAPPING, blocks=7, block_size=2, host_blocks=3)
-    ops = (submit("a", 5, 8), submit("b", 3, 8), *rounds(6), cancel("a"), *rounds(6))
-    return ("PRE-9", "KV-12"), settings, ops
-
-
-def the_host_is_too_small_for_two() -> _Built:
-    """The second victim is computed again; the first is cancelled while it is swapped."""
-    ops = (*(submit(name, 1, 5) for name in "abcdef"), *rounds(2), cancel("e"), *rounds(30))
-    return ("PRE-8", "PRE-9"), evolve(SWAPPING, blocks=6, seats=6, token_budget=16, host_blocks=2), ops
-
-
-def a_victim_has_a_result_to_come() -> _Built:
-    ops = (submit("a", 1, 4), submit("b", 1, 4), submit("c", 1, 4), STEP, *((STEP, COMPLETE) * 20))
-    return ("LIFE-8",), evolve(SWAPPING, overlap_depth=2), ops
-
-
-def a_victim_is_saved_or_recomputed_whichever_is_cheaper() -> _Built:
-    """Copies cost by the block: who has but a few positions in its last one is recomputed."""
-    settings = evolve(SWAPPING, block_size=3, recover="cheaper", swap_block_ns=4, recompute_token_ns=3)
-    return ("PRE-10",), settings, (submit("a", 2, 9), submit("b", 3, 9), submit("c", 5, 6), *rounds(30))
-
-
-def the_last_block_of_a_victim_is_not_full() -> _Built:
-    settings = evolve(SWAPPING, block_size=3)
-    return ("PRE-9",), settings, (submit("a", 2, 9), submit("b", 3, 9), submit("c", 5, 6), *rounds(30))
-
-
-def taking_a_place_costs_less_than_waiting_or_more() -> _Built:
-    """The first of the better class takes the place of one that has much to come, the second waits for its end."""
-    settings = Settings(blocks=32, block_size=1, seats=1, policy="priority", preempt_lower_class=True)
-    settings = evolve(settings, recompute_token_ns=3, decode_step_ns=2)
-    ops = (submit("long", 2, 9, priority=1), *rounds(2), submit("urgent", 1, 1), *rounds(6), submit("late", 1, 1))
-    return ("PRE-11",), settings, (*ops, *rounds(10))
 
 
 def growth_runs_out_with_priorities() -> _Built:
@@ -663,13 +621,6 @@ _BUILDERS = (
     one_request_from_door_to_end,
     prompt_in_chunks,
     growth_runs_out_of_blocks,
-    a_victim_goes_to_the_host_and_comes_back,
-    a_victim_was_at_the_edge_of_a_block,
-    the_last_block_of_a_victim_is_not_full,
-    the_host_is_too_small_for_two,
-    a_victim_has_a_result_to_come,
-    a_victim_is_saved_or_recomputed_whichever_is_cheaper,
-    taking_a_place_costs_less_than_waiting_or_more,
     growth_runs_out_with_priorities,
     two_victims_in_one_step,
     a_victim_is_cancelled,
@@ -743,5 +694,8 @@ _BUILDERS = (
     somebody_loses_its_place_to_a_better_class,
     a_stream_has_an_objective,
     clients_leave_at_every_moment,
+    *PARKED,
     *OF_ITERATIONS,
+    *OF_SWAPPING,
+    *OF_TRANSFERS,
 )

@@ -11,17 +11,35 @@ from typing import Any, Literal
 from attrs import asdict, evolve, field, fields_dict, frozen
 
 from schedspec.spec.protocol import did_you_mean, read_request, read_setting_value, read_settings
-from schedspec.spec.vocabulary import NS_PER_S, OPEN, WEIGHTS, Door, Request, Settings, strays
+from schedspec.spec.vocabulary import NS_PER_S, OPEN, WEIGHTS, Door, Pools, Request, Settings, strays
 from schedspec.spec.vocabulary import to_json as as_plain
 
-OpKind = Literal["submit", "cancel", "step", "complete", "repeat", "tick", "retry", "leave"]
+OpKind = Literal[
+    "submit",
+    "cancel",
+    "step",
+    "complete",
+    "repeat",
+    "tick",
+    "retry",
+    "leave",
+    "answer",
+    "begin_transfer",
+    "end_transfer",
+    "fail_transfer",
+    "repeat_transfer",
+]
 
 
 @frozen
 class Op:
     """`submit` has a request and after how many tokens the model stops it; `cancel` an id; `complete` brings the
-    oldest result, `repeat` the one that came `back` results ago once more; `tick` lets time pass; `retry` submits who
-    was refused last once more, when it was told to come; `leave` tells that the client of an `id` is gone."""
+    oldest result, or the `back`th oldest, `repeat` the one that came `back` results ago once more; `tick` lets time
+    pass; `retry` submits who was refused last once more, when it was told to come; `leave` tells that the client of an
+    `id` is gone, `answer` that a `dependency` of it is there, or that it failed.  Between two pools the link begins
+    with the `back`th oldest transfer that was asked for, has written all of the `back`th oldest that it began, or gives
+    it up; or tells of the last that is over once more.  `pauses`: after which output tokens a submitted request calls a
+    tool, and depends on that."""
 
     kind: OpKind
     request: Request | None = None
@@ -29,6 +47,9 @@ class Op:
     id: str = ""
     back: int = 1
     ns: int = 0
+    dependency: str = ""
+    is_there: bool = True
+    pauses: tuple[int, ...] = ()
 
 
 def _in_order(ops: Iterable[Op]) -> tuple[Op, ...]:
@@ -52,6 +73,10 @@ def with_setting(settings: Settings, name: str, value: object) -> Settings:
         return with_setting(settings, "policy", Settings().policy)
     elif name in ("aging_picks", "aging_credit") and not value:
         changes |= {"aging_picks": 0, "aging_credit": 0}
+    elif name == "pools" and isinstance(value, Pools) and value.are_two:
+        changes |= {"prefix_caching": False}
+    elif name in ("prefix_caching", "park_timeout_ns") and not value:
+        changes |= {"hold_ns": 0}
     elif (name, value) == ("recover", "swap"):
         changes["host_blocks"] = settings.host_blocks or settings.blocks
     elif (name, value) == ("reserve", "model"):
@@ -152,6 +177,11 @@ def _read_json(name: str, value: str) -> object:
 STEP = Op("step")
 COMPLETE = Op("complete")
 RETRY = Op("retry")
+BEGIN_TRANSFER = Op("begin_transfer")
+END_TRANSFER = Op("end_transfer")
+FAIL_TRANSFER = Op("fail_transfer")
+REPEAT_TRANSFER = Op("repeat_transfer")
+TRANSFER = (BEGIN_TRANSFER, END_TRANSFER)
 ROUND = (STEP, COMPLETE)
 
 
@@ -161,13 +191,15 @@ def submit(
     output: int,
     *,
     stop_after: int | None = None,
+    pauses: Sequence[int] = (),
     **others: Any,
 ) -> Op:
     """A submission; a prompt given as a number is that many tokens that no other request shares.  `others` are fields
     of the request."""
     start = sum(id.encode()) * 1000
     ids = range(start, start + prompt) if isinstance(prompt, int) else prompt
-    return Op("submit", Request(id=id, prompt_ids=tuple(ids), max_output_tokens=output, **others), stop_after)
+    request = Request(id=id, prompt_ids=tuple(ids), max_output_tokens=output, **others)
+    return Op("submit", request, stop_after, pauses=tuple(pauses))
 
 
 def with_deadline(op: Op) -> Op:
@@ -185,6 +217,17 @@ def leave(id: str) -> Op:
     return Op("leave", id=id)
 
 
+def tool(place: int) -> str:
+    """What a request calls after so many output tokens."""
+    return f"tool {place}"
+
+
+def answer(id: str, dependency: str | int, *, is_there: bool = True) -> Op:
+    """News of a dependency; a number stands for the tool that is called after so many output tokens."""
+    name = tool(dependency) if isinstance(dependency, int) else dependency
+    return Op("answer", id=id, dependency=name, is_there=is_there)
+
+
 def rounds(count: int) -> tuple[Op, ...]:
     return ROUND * count
 
@@ -196,9 +239,13 @@ def to_json(script: Script) -> dict[str, Any]:
         if op.request is not None:
             plain["request"] = asdict(op.request)
             plain["stop_after"] = op.stop_after
-        if op.kind in ("cancel", "leave"):
+        if op.pauses:
+            plain["pauses"] = list(op.pauses)
+        if op.kind in ("cancel", "leave", "answer"):
             plain["id"] = op.id
-        if op.kind == "repeat":
+        if op.kind == "answer":
+            plain |= {"dependency": op.dependency, "is_there": op.is_there}
+        if op.kind == "repeat" or op.back > 1:
             plain["back"] = op.back
         if op.kind == "tick":
             plain["ns"] = op.ns
@@ -218,6 +265,9 @@ def from_json(plain: dict[str, Any]) -> Script:
                 item.get("id", ""),
                 item.get("back", 1),
                 item.get("ns", 0),
+                item.get("dependency", ""),
+                item.get("is_there", True),
+                tuple(item.get("pauses", ())),
             )
         )
     return Script(read_settings(plain["settings"]), plain["seed"], ops)

@@ -14,7 +14,7 @@ from typing import Any
 from attrs import asdict, evolve, fields_dict, frozen
 
 from schedspec.spec.protocol import ProtocolError
-from schedspec.spec.vocabulary import Lane, Request, Settings, SettingsWarning, SubjectFactory, Unsupported
+from schedspec.spec.vocabulary import Lane, Pools, Request, Settings, SettingsWarning, SubjectFactory, Unsupported
 
 from .driver import Driver
 from .script import Op, Script, with_setting
@@ -187,9 +187,20 @@ def _plainer_values(settings: Settings) -> Iterator[tuple[str, object]]:
         yield from (("lanes", (*before, other, *after)) for other in _plainer_lanes(lane))
     for name, limit in asdict(settings.door).items():
         yield from (("door", evolve(settings.door, **{name: n})) for n in sorted({0, limit // 2}) if n < limit)
+    if settings.pools.are_two:
+        yield from (("pools", other) for other in _plainer_pools(settings.pools))
     for name in SIZES:
         size = getattr(settings, name)
         yield from ((name, smaller) for smaller in sorted({size // 2, size - 1}) if smaller >= 1)
+
+
+def _plainer_pools(pools: Pools) -> Iterator[Pools]:
+    for name, size in asdict(pools).items():
+        least = 0 if name == "landing_blocks" else 1
+        for smaller in sorted({least, size // 2, size - 1}):
+            change: dict[str, Any] = {name: smaller}
+            if least <= smaller < size:
+                yield evolve(pools, **change)
 
 
 def _plainer_lanes(lane: Lane) -> Iterator[Lane]:
@@ -211,6 +222,10 @@ def smaller_requests(script: Script) -> Iterator[Script]:
         smaller += [evolve(op, request=evolve(request, max_output_tokens=n)) for n in _less(output)]
         if op.stop_after is not None:
             smaller.append(evolve(op, stop_after=None))
+        if op.pauses:
+            smaller.append(evolve(op, pauses=op.pauses[:-1]))
+        if request.dependencies:
+            smaller.append(evolve(op, request=evolve(request, dependencies=request.dependencies[:-1])))
         if request.priority:
             smaller.append(evolve(op, request=evolve(request, priority=0)))
         if request.deadline_ns is not None:

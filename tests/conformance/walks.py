@@ -13,7 +13,9 @@ from attrs import evolve, frozen
 from schedspec.spec.vocabulary import OPEN, Policy, Settings, blocks_for
 
 from .features import at_the_door, of_feature, with_alternatives, with_door, with_features, with_host
+from .parked import of_parking, with_parking
 from .script import COMPLETE, STEP, Op, Script, cancel, submit, with_deadline
+from .transfers import on_the_link, with_pools
 
 POLICIES: tuple[Policy, ...] = ("vtc", "vtc", "lcf", "round_robin", "edf", "sjf", "aging")
 
@@ -43,6 +45,9 @@ def walk(seed: int, policies: Sequence[Policy] = ()) -> Script:
     settings = with_door(Random(f"door {seed}"), settings)
     settings = with_alternatives(Random(f"alternatives {seed}"), settings)
     settings = with_host(Random(f"host {seed}"), settings)
+    settings = with_parking(Random(f"parking {seed}"), settings)
+    if not policies or "fcfs" in policies:
+        settings = with_pools(Random(f"pools {seed}"), settings)
     ops: Iterable[Op] = _operations(dice, mood)
     if settings != world:
         asked = Random(f"requests {seed}")
@@ -50,7 +55,14 @@ def walk(seed: int, policies: Sequence[Policy] = ()) -> Script:
     if settings.door != OPEN or settings.cancel_on_disconnect:
         coming = Random(f"comers {seed}")
         ops = [one for op in ops for one in at_the_door(coming, op, settings)]
-    return Script(settings, seed, map(with_deadline, ops) if settings.policy == "edf" else ops)
+    ops = map(with_deadline, ops) if settings.policy == "edf" else ops
+    if settings.park_timeout_ns:
+        news = Random(f"news {seed}")
+        ops = [one for op in ops for one in of_parking(news, op, settings)]
+    if settings.pools.are_two:
+        link = Random(f"link {seed}")
+        ops = [one for op in ops for one in on_the_link(link, op, settings)]
+    return Script(settings, seed, ops)
 
 
 def plain_walk(seed: int) -> Script:

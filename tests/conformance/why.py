@@ -5,7 +5,7 @@ who went past it by which; why it lost its place; how its prompt was computed; h
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -114,10 +114,13 @@ class Listener(TraceRule):
             return
         if self.doing == HELD:
             self.turn(m, "waiting for its first step")
-            self.note(m, "entered", f"enters; {counted(m.waiting - 1, 'request')} waited already")
+            self.note(m, "entered", f"enters; {counted(m.waiting - track.waits, 'request')} waited already")
         else:
             self.since_ns = m.now_ns
-            self.note(m, "accepted", f"came and was accepted; {counted(m.waiting - 1, 'request')} waited already")
+            waited = counted(m.waiting - track.waits, "request")
+            self.note(m, "accepted", f"came and was accepted; {waited} waited already")
+        if track.id in m.parking.parked:
+            self.is_parked(m, self.story.request.dependencies)
 
     def is_turned(self, m: Monitor, receipt: Receipt) -> bool:
         """What the door said; whether it is over for the request here."""
@@ -170,6 +173,21 @@ class Listener(TraceRule):
             saved = ", what it has computed saved in host memory" if m.is_swapped(track) else ""
             self.note(m, "preempted", f"preempted{saved}; {_for_whom(requester, track.id)}")
 
+    def on_parked(self, m: Monitor, track: Track, dependencies: Sequence[str]) -> None:
+        if self.is_it(track):
+            self.is_parked(m, dependencies)
+
+    def on_waits_again(self, m: Monitor, track: Track) -> None:
+        if self.is_it(track):
+            self.logged = "order"
+            self.turn(m, "waiting after it was parked")
+            self.note(m, "unparked", "has what it was parked for, and waits again")
+
+    def is_parked(self, m: Monitor, dependencies: Sequence[str]) -> None:
+        names = ", ".join(dependencies)
+        self.turn(m, f"parked for {names}")
+        self.note(m, "parked", f"parked until it has {names}, at most {_s(m.settings.park_timeout_ns)}")
+
     def on_step(self, m: Monitor, view: StepView) -> None:
         self.step = view.plan.step
         own = m.tracks.get(self.story.request.id)
@@ -177,7 +195,7 @@ class Listener(TraceRule):
             return
         if own.waits:
             self.wait(m, view, own)
-        else:
+        elif own.id not in m.parking.parked:
             self.run(m, view.plan)
 
     def is_it(self, track: Track) -> bool:
@@ -235,6 +253,9 @@ class Listener(TraceRule):
             if delta[0] == "delivered" and own in delta[1] and self.story.first_token_ns is None:
                 self.story.first_token_ns = m.now_ns
                 self.note(m, "first token", "its first output token is delivered")
+                events = self.story.events
+                if isinstance(events[-2], Event) and events[-2].what == "parked":  # by that same token
+                    events[-2:] = reversed(events[-2:])
             elif delta[0] in ENDS and delta[1] == own and self.story.ended_ns is None:
                 self.story.ended_ns = m.now_ns
                 self.turn(m, "over")

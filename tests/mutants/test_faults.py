@@ -30,7 +30,8 @@ def judged(rule: str, seed: int) -> Findings:
 
 
 def test_every_rule_has_a_fault() -> None:
-    assert set(FAULTS) == set(registry.rules)
+    """Those of an engine are in tests/kernels."""
+    assert set(FAULTS) == {rule.id for rule in registry.rules.values() if "engine" not in rule.binding.claims}
 
 
 @pytest.mark.parametrize("rule", FAULTS)

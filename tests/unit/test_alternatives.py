@@ -31,7 +31,7 @@ def request(id: str, prompt: int = 2, output: int = 3, **others: Any) -> Request
 
 def subject(**door: int) -> Scheduler:
     """Somebody waits, and the queue has one place."""
-    found = make(evolve(PLAIN, door=Door(**FULL, **door)), 0)
+    found: Scheduler = make(evolve(PLAIN, door=Door(**FULL, **door)), 0)
     assert found.submit(request("first"), 0).verdict == "accepted"
     return found
 
@@ -77,7 +77,7 @@ def test_who_is_to_be_accepted_too_late_is_not_held() -> None:
     """With a time model it is known when."""
 
     def third(**hold: int) -> Receipt:
-        scheduler = make(evolve(PLAIN, door=Door(**FULL, step_ns=10, token_ns=1, **hold)), 0)
+        scheduler: Scheduler = make(evolve(PLAIN, door=Door(**FULL, step_ns=10, token_ns=1, **hold)), 0)
         scheduler.submit(request("a"), 0)
         scheduler.step(0)
         scheduler.submit(request("b"), 0)

@@ -46,7 +46,7 @@ def of_memory(tokens: int, **changes: Any) -> Settings:
 
 
 def certificate(driver: Driver) -> int:
-    return driver.monitor.ledger.certificate
+    return int(driver.monitor.ledger.certificate)
 
 
 # --- the bounds are tight --------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ def test_who_comes_back_again_and_again_gets_3u_more_than_somebody_who_waits() -
         input_weight=0,
         output_weight=1,
     )
-    whole = {"output": 50, "prompt": 1}
+    whole: Any = {"output": 50, "prompt": 1}
     ops = [submit("g1", 8 * 151, 50, client="g"), submit("x0", client="x", **whole), cancel("x0")]
     ops = [*ops, *(submit(f"f{n}", client="f", **whole) for n in range(1, 4))]
     ops = [*ops, *(submit(f"h{n}", client="h", **whole) for n in range(1, 4)), *rounds(150)]

@@ -16,7 +16,7 @@ def test_a_wrong_answer_at_the_door_does_not_end_the_run() -> None:
     run = Driver.start(factory("ADMIT-1"), Settings(blocks=2, block_size=1), 0)
     run.run([submit("a", 5, 1), *rounds(3)])
     assert "ADMIT-1" in run.advice
-    assert [v.rule for v in run.broken] == ["LIVE-1"]
+    assert [v.rule for v in run.broken] == ["LIVE-1", "LIVE-9"]
     assert [v.rule for v in run.breaks_of("ADMIT-1")] == ["ADMIT-1"]
 
 

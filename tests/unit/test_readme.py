@@ -32,6 +32,7 @@ from schedspec.spec.vocabulary import (
     Outcome,
     Plan,
     Policy,
+    Pools,
     Request,
     RequestView,
     Settings,
@@ -280,6 +281,7 @@ def first_column(heading: str) -> set[str]:
         ("Policies", set(get_args(Policy))),
         ("Lanes", set(fields_dict(Lane))),
         ("The door", set(fields_dict(Door))),
+        ("Two pools", set(fields_dict(Pools))),
         ("Plans and outcomes", set(fields_dict(Plan))),
         ("Deltas", set(DELTAS)),
         ("Snapshots", set(fields_dict(Observation))),
@@ -297,7 +299,15 @@ def test_every_field_is_named(cls: type) -> None:
 def test_every_reason_and_default_is_named() -> None:
     assert [reason for reason in REFUSAL_REASONS if f"`{reason}`" not in PAGES] == []
     for name, default in ((n, a.default) for n, a in fields_dict(Settings).items() if not n.endswith("put_tokens")):
-        shown = "Door()" if default == Door() else f'"{default}"' if isinstance(default, str) else str(default)
+        shown = (
+            "Pools()"
+            if default == Pools()
+            else "Door()"
+            if default == Door()
+            else f'"{default}"'
+            if isinstance(default, str)
+            else str(default)
+        )
         assert re.search(rf"\| (`\w+`, )*`{name}`(, `\w+`)* \| `?({re.escape(shown)}|huge)`? \|", PAGES), name
 
 

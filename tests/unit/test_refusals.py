@@ -13,7 +13,7 @@ from schedspec.cli import cli
 from schedspec.optimized import on_device, promises
 from schedspec.spec.admission import Door
 from schedspec.spec.settings import Policy
-from schedspec.spec.vocabulary import Lane, Request, Settings, Unsupported
+from schedspec.spec.vocabulary import Lane, Pools, Request, Settings, Unsupported
 
 REFUSE = {"optimized": promises.refuse, "kernels": on_device.refuse}
 HONOURED = {"optimized": promises.HONOURED, "kernels": on_device.HONOURED}
@@ -29,6 +29,7 @@ TOGETHER: dict[str, dict[str, Any]] = {
     "aging_picks": {"aging_credit": 1},
     "host_blocks": {"recover": "swap"},
     "recover": {"host_blocks": 1},
+    "hold_ns": {"park_timeout_ns": 1, "prefix_caching": True},
     "decode_step_ns": {"preempt_lower_class": True, "recompute_token_ns": 1},
 }
 """A setting that says nothing without others."""
@@ -54,6 +55,8 @@ def changed(name: str) -> Settings:
         return Settings(policy="vtc", prices={"a": 2})
     if name == "door":
         return Settings(door=Door(queue_requests=1))
+    if name == "pools":
+        return Settings(pools=Pools(decode_blocks=8, decode_seats=2, decode_token_budget=4, transfer_ns=100))
     if isinstance(plain, str):
         other: Any = OTHER_WORDS[name]
     else:

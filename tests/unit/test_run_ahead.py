@@ -1,11 +1,13 @@
 """Many steps at once: as far as single steps would change nothing but clocks and tables, and no further."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from attrs import evolve
 
 from schedspec.optimized.scheduler import Scheduler
-from schedspec.spec.vocabulary import Request, Settings
+from schedspec.spec.vocabulary import Delta, Outcome, Plan, Request, Settings
 
 PLAIN = Settings(blocks=60, block_size=4, seats=4, token_budget=64)
 FAR = 1_000
@@ -41,12 +43,39 @@ def must_be_alike(fast: Scheduler, slow: Scheduler) -> None:
 def test_it_stops_before_the_step_that_somebody_ends_in(policy: str, asked: int) -> None:
     settings = evolve(PLAIN, policy=policy)  # type: ignore[arg-type]
     fast, slow = (running(settings, (3, 30), (6, 22), (9, 40)) for _ in range(2))
-    done = fast.run_ahead(asked)
+    done, _ = fast.run_ahead(asked)
     assert done == min(asked, 22 - 4 - 1)
     for _ in range(done):
         one_step(slow)
     must_be_alike(fast, slow)
     for _ in range(30):
+        one_step(fast)
+        one_step(slow)
+        must_be_alike(fast, slow)
+
+
+def outcome(plan: Plan, stop: list[bool]) -> Outcome:
+    return Outcome(step=plan.step, request=plan.request, token=[0] * len(stop), stop=stop)
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "vtc", "lanes"])
+@pytest.mark.parametrize("stopping", [["r0"], ["r2"], ["r2", "r0"], ["r0", "r1", "r2"], ["r1"]])
+@pytest.mark.parametrize("free", [5, 30])
+def test_models_stop_in_the_last_of_its_steps(policy: str, stopping: list[str], free: int) -> None:
+    """If there are blocks for all of them, and somebody stays; r1 has its last output there anyhow."""
+    settings = evolve(PLAIN, policy=policy, blocks=9 + free)  # type: ignore[arg-type]
+    fast, slow = (running(settings, (3, 30), (6, 22), (9, 40)) for _ in range(2))
+    asked = 18 if stopping == ["r1"] else 11
+    done, deltas = fast.run_ahead(asked, stopping)
+    expected: Sequence[Delta] = ()
+    for step in range(done):
+        plan = slow.step(0)
+        stop = [step == asked - 1 and request in stopping for request in plan.request]
+        expected = slow.complete(outcome(plan, stop), 0)[1:]
+    assert list(deltas) == list(expected)
+    assert bool(deltas) == (done == asked) == (free == 30 and len(stopping) < 3)
+    must_be_alike(fast, slow)
+    for _ in range(8):
         one_step(fast)
         one_step(slow)
         must_be_alike(fast, slow)
@@ -60,7 +89,7 @@ def test_it_goes_as_far_as_there_are_blocks(free: int) -> None:
     """Also if the last of them is taken by the last of its steps; single steps go as far until the calendar ends."""
     settings = evolve(PLAIN, blocks=12 + free)
     fast, slow = (running(settings, *FOUR) for _ in range(2))
-    done = fast.run_ahead(FAR)
+    done, _ = fast.run_ahead(FAR)
     for _ in range(done):
         one_step(slow)
     must_be_alike(fast, slow)
@@ -72,9 +101,9 @@ def test_it_goes_as_far_as_there_are_blocks(free: int) -> None:
 def test_nothing_is_skipped_while_somebody_could_enter() -> None:
     """Into the last seat, as soon as it has come."""
     scheduler = running(PLAIN, (3, 30), (6, 30), (9, 30))
-    assert scheduler.run_ahead(2) == 2
+    assert scheduler.run_ahead(2)[0] == 2
     scheduler.submit(request("late", 3, 3), 0)
-    assert scheduler.run_ahead(2) == 0
+    assert scheduler.run_ahead(2)[0] == 0
     one_step(scheduler)
     assert scheduler.admissions == 4
 
@@ -85,8 +114,8 @@ def test_nothing_is_skipped_after_a_cancel_that_lets_others_in() -> None:
     scheduler.submit(request("large", 60, 3), 0)
     scheduler.submit(request("small", 3, 3), 0)
     one_step(scheduler)
-    assert scheduler.run_ahead(2) == 2
+    assert scheduler.run_ahead(2)[0] == 2
     scheduler.cancel("large", 0)
-    assert scheduler.run_ahead(2) == 0
+    assert scheduler.run_ahead(2)[0] == 0
     one_step(scheduler)
     assert scheduler.admissions == 3

@@ -15,8 +15,9 @@ from schedspec.optimized.calendar import Calendar
 from schedspec.optimized.scheduler import Scheduler as Optimized
 from schedspec.reference import make
 from schedspec.reference.simulation import Batch, Log, Objective, Record, Shares, Simulation, SimulationError, metrics
-from schedspec.reference.simulation.metrics import distribution, service
+from schedspec.reference.simulation.metrics import service
 from schedspec.reference.simulation.record import Timeline
+from schedspec.reference.simulation.samples import distribution
 from schedspec.spec.vocabulary import NS_PER_S, Plan, Policy, Settings
 from schedspec.spec.workloads import Incoming
 
@@ -390,8 +391,9 @@ class ForgetsEdges(Optimized):
 class GoesTooFar(Optimized):
     """It does a step more than it says."""
 
-    def run_ahead(self, steps: int) -> int:
-        return max(0, super().run_ahead(steps + 1) - 1)
+    def run_ahead(self, steps, stopping=()):  # type: ignore[no-untyped-def]
+        done, deltas = super().run_ahead(steps + 1, stopping)
+        return max(0, done - 1), deltas
 
 
 @pytest.mark.parametrize("fault", [LetsNobodyIn, ForgetsArrivals, ForgetsEdges, GoesTooFar])
@@ -410,3 +412,14 @@ def test_a_planted_fault_of_skipping_shows(fault: type[Optimized]) -> None:
             return type(broken)
 
     assert [outcome(fault, world) for world in worlds] != [outcome(Optimized, world) for world in worlds]
+
+
+@pytest.mark.parametrize("until_ms", [0, 400, 1_234])
+def test_a_run_that_stops_early_stops_at_the_same_step_with_skipping(until_ms: int) -> None:
+    work = [incoming("a", 0, 4, 300), incoming("b", 50 * MS, 9, 400), incoming("c", 2_000 * MS, 5, 9)]
+    logs = [
+        run(optimized.make, ROOMY, work, until_ns=until_ms * MS, fast_forward=fast_forward)
+        for fast_forward in (True, False)
+    ]
+    assert as_bytes(logs[0]) == as_bytes(logs[1])
+    assert logs[0].skipped_steps > 0.8 * logs[0].steps - 1

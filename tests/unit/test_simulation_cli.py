@@ -16,8 +16,8 @@ COLUMNS = "TIMESTAMP,ContextTokens,GeneratedTokens"
 
 @pytest.fixture(autouse=True)
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`test_replay_report.py` is about those."""
-    monkeypatch.setattr("schedspec.replay_report.write_page", lambda told, folder: "")
+    """`test_simulation_report.py` is about those."""
+    monkeypatch.setattr("schedspec.simulation_report.write_page", lambda told, folder: "")
 
 
 @pytest.fixture
@@ -150,10 +150,10 @@ def test_a_workload_is_needed() -> None:
 
 
 def test_settings_of_a_system_may_be_json() -> None:
-    from schedspec.commands.replay import _split_system
+    from schedspec.commands.replay import split_system
 
     lanes = 'lanes=[{"name": "chat", "share_percent": 70, "burst": 4}]'
-    assert _split_system(f"reference:policy=lanes,{lanes}") == ("reference", ["policy=lanes", lanes])
-    assert _split_system("fault:KV-7") == ("fault:KV-7", [])
-    assert _split_system("my.module:make:seats=3") == ("my.module:make", ["seats=3"])
-    assert _split_system("exec:./adapter a:b=1") == ("exec:./adapter a:b=1", [])
+    assert split_system(f"reference:policy=lanes,{lanes}") == ("reference", ["policy=lanes", lanes])
+    assert split_system("fault:KV-7") == ("fault:KV-7", [])
+    assert split_system("my.module:make:seats=3") == ("my.module:make", ["seats=3"])
+    assert split_system("exec:./adapter a:b=1") == ("exec:./adapter a:b=1", [])

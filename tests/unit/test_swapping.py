@@ -9,7 +9,8 @@ from tests.unit.simulated import MS, Constant, incoming
 
 from schedspec.conformance.driver import Driver
 from schedspec.conformance.narrate import Teller
-from schedspec.conformance.scenarios import SWAPPING, scenarios
+from schedspec.conformance.scenarios import scenarios
+from schedspec.conformance.scenarios_of_swapping import SWAPPING
 from schedspec.conformance.script import COMPLETE, STEP, Op, Script, cancel, rounds, submit, with_setting
 from schedspec.conformance.why import tell_of
 from schedspec.reference import Scheduler, make

@@ -40,7 +40,7 @@ def musts(name: str) -> set[str]:
     return {rule for rule in broken if registry.rules[rule].level == "MUST"}
 
 
-@pytest.mark.parametrize("name", ["fastertransformer", "orca", "vllm-2023", "vllm-2023-swap", "sarathi"])
+@pytest.mark.parametrize("name", ["fastertransformer", "orca", "vllm-2023", "vllm-2023-swap", "sarathi", "vtc"])
 def test_each_system_keeps_what_it_claims(name: str) -> None:
     assert musts(name) == set()
 

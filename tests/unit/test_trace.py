@@ -36,11 +36,14 @@ from schedspec.spec.vocabulary import (
     DELTAS,
     DISPLACEMENTS,
     FINISH_REASONS,
+    LEASE_ENDS,
     LEVELS,
     ORDERINGS,
+    POOLS,
     PREEMPTIONS,
     REFUSAL_REASONS,
     SCHEMA,
+    TRANSFERS,
     WAIT_LIMITS,
     Capabilities,
     Delta,
@@ -52,6 +55,7 @@ from schedspec.spec.vocabulary import (
     Outcome,
     Plan,
     Policy,
+    Pools,
     Receipt,
     Request,
     RequestView,
@@ -90,8 +94,13 @@ def _delta(name: str) -> st.SearchStrategy[Delta]:
         "how": st.sampled_from(PREEMPTIONS),
         "reason": st.sampled_from(FINISH_REASONS) if name == "finished" else ids,
         "limit": st.sampled_from(WAIT_LIMITS),
+        "dependencies": id_columns,
+        "until_ns": naturals,
+        "ended_by": st.sampled_from(LEASE_ENDS),
         "decided_after_ns": naturals,
         "into": st.sampled_from(CONVERSIONS),
+        "transfer": st.integers(1, 2**40),
+        "outcome": st.sampled_from(TRANSFERS),
         "by": st.sampled_from(ORDERINGS),
         "cause": st.sampled_from(DISPLACEMENTS),
         **dict.fromkeys(("before", "after"), st.integers(1, 99)),
@@ -146,6 +155,7 @@ def plans(draw: st.DrawFn) -> Plan:
         tokens=column(naturals),
         samples=column(st.integers(0, 1)),
         deltas=draw(deltas()),
+        pool=draw(st.sampled_from((None, *POOLS))),
     )
 
 
@@ -154,7 +164,8 @@ def outcomes(draw: st.DrawFn) -> Outcome:
     request = draw(id_columns)
     token = tuple(draw(naturals) for _ in request)
     stop = tuple(draw(st.booleans()) for _ in request)
-    return Outcome(step=draw(naturals), request=request, token=token, stop=stop)
+    pause = tuple(draw(ids) for _ in request) if draw(st.booleans()) else ()
+    return Outcome(step=draw(naturals), request=request, token=token, stop=stop, pause=pause)
 
 
 views = st.builds(RequestView, **dict.fromkeys(["issued", "computed", "outputs", "in_flight"], st.integers()))
@@ -678,6 +689,7 @@ def test_the_schema_is_one() -> None:
         ("settings", Settings),
         ("lane", Lane),
         ("door", Door),
+        ("pools", Pools),
         ("capabilities", Capabilities),
         ("request", Request),
         ("receipt", Receipt),

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from schedspec.cli import cli
 from schedspec.conformance.driver import Driver
-from schedspec.conformance.script import COMPLETE, STEP, Op
+from schedspec.conformance.script import COMPLETE, STEP, Op, answer, submit
 from schedspec.conformance.walks import walk
 from schedspec.conformance.why import Story, sentences, tell_of
 from schedspec.reference import make
@@ -97,6 +97,20 @@ def test_a_preemption_names_whom_the_memory_was_for_and_the_victims_wait() -> No
     assert [wait.reason.limit for wait in story.waits()] == ["victims", "blocks"]
 
 
+def test_who_is_parked_says_for_what_and_for_how_long() -> None:
+    settings = Settings(blocks=12, block_size=2, seats=2, token_budget=8, park_timeout_ns=10**9)
+    ops = [submit("a", 3, 4, pauses=(1,), dependencies=("grammar",)), STEP, answer("a", "grammar")]
+    driver = run_of(settings, [*ops, STEP, COMPLETE, STEP, STEP, answer("a", 1), *[STEP, COMPLETE] * 3], step_ns=10**8)
+    story = tell_of(driver.header, driver.messages, "a")
+    assert what(story) == [
+        *("accepted", "parked", "unparked", "admitted", "prefill", "first token"),
+        *("parked", "unparked", "admitted", "prefill", "finished"),
+    ]
+    told = "\n".join(sentences(story))
+    assert "parked until it has tool 1, at most 1.000 s" in told
+    assert story.parts_ns["parked for tool 1"] == 2 * 10**8
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_parts_of_the_time_sum_to_the_whole(seed: int) -> None:
     """OBS-4, of stories: no part is negative, and all of them are the time between coming and ending."""
@@ -121,16 +135,17 @@ def _steps_waited(driver: Driver, request: str) -> int:
     waiting, steps = False, 0
     for message in driver.messages:
         if message.kind == "submit" and message.given.id == request:
-            waiting = message.answer.verdict == "accepted"
-        deltas = message.answer.deltas if message.kind == "step" else message.answer
-        for delta in deltas if message.kind in ("step", "complete", "cancel") else ():
+            is_parked = bool(driver.monitor.parks and message.given.dependencies)
+            waiting = message.answer.verdict == "accepted" and not is_parked
+        deltas = message.answer.deltas if message.kind in ("step", "submit") else message.answer
+        for delta in deltas if message.kind not in ("observe", "end") else ():
             if delta[1] == request:
-                waiting = delta[0] == "preempted" or (waiting and delta[0] not in ENDING)
+                waiting = delta[0] in ("preempted", "unparked") or (waiting and delta[0] not in ENDING)
         steps += waiting and message.kind == "step"
     return steps
 
 
-ENDING = ("admitted", "resumed", "cancelled", "finished", "failed", "expired")
+ENDING = ("parked", "admitted", "resumed", "cancelled", "finished", "failed", "expired")
 
 
 # --- the command -------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from .parts import (
     subject_of,
     workload_of,
 )
+from .replay import profile_of
 
 
 @click.command()
@@ -42,12 +43,9 @@ from .parts import (
 @click.option("--rate", default="1", help="How many times as fast requests come: 2, 0.5, 1/3.", show_default=True)
 @click.option("--size", default="1", help="Prompts and outputs times this.", show_default=True)
 @click.option("--cv", help="Burstiness of times that are drawn: 0 even, 1 Poisson, more is bursts.")
-@click.option(
-    "--step-ns", type=click.IntRange(min=0), default=25_000_000, help="Fixed time of a step.", show_default=True
-)
-@click.option(
-    "--token-ns", type=click.IntRange(min=0), default=50_000, help="Time of a step per token.", show_default=True
-)
+@click.option("--cost", help="Steps take what this model and device do while little is read; a wrong name lists them.")
+@click.option("--step-ns", type=click.IntRange(min=0), help="Fixed time of a step.  Default: that of --cost, or 25 ms.")
+@click.option("--token-ns", type=click.IntRange(min=0), help="Time per token.  Default: that of --cost, or 50 µs.")
 @click.option(
     "--setting", "settings", multiple=True, help="NAME=VALUE that every run has, such as blocks=64 (repeatable)."
 )
@@ -104,7 +102,6 @@ def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
 
 def _new_check(subject: str, options: Mapping[str, Any]) -> Any:
     from ..conformance.check import DEPTHS, Check, soak
-    from ..conformance.replaying import StepTime
 
     depth = soak(options["seconds"]) if options["depth"] == "soak" else DEPTHS[options["depth"]]
     pinned = read_settings(options["settings"])
@@ -117,12 +114,26 @@ def _new_check(subject: str, options: Mapping[str, Any]) -> Any:
         mode="raw" if subject.endswith("-raw") else "shipped",
         depth=evolve(depth, workload_s=wall_s),
         workload=workload_of(options, as_json=options["as_json"]),
-        step_time=StepTime(fixed_ns=options["step_ns"], per_token_ns=options["token_ns"]),
+        step_time=step_time_of(options),
         rerun=[sys.executable, "-m", "schedspec", "rerun", subject],
         only=known_rules(options["rules"]),
         pinned=pinned,
         timeout_s=options["timeout_s"],
     )
+
+
+def step_time_of(options: Mapping[str, Any]) -> Any:
+    """What is given, else what the cost model says, else the default."""
+    from ..conformance.replaying import SETTINGS, StepTime
+
+    times = StepTime()
+    if options["cost"] is not None:
+        from ..reference.simulation.declared import light_time
+
+        fixed_ns, per_token_ns = light_time(profile_of(options["cost"]).cost, SETTINGS.token_budget)
+        times = StepTime(fixed_ns=fixed_ns, per_token_ns=per_token_ns)
+    given = {"fixed_ns": options["step_ns"], "per_token_ns": options["token_ns"]}
+    return evolve(times, **{name: ns for name, ns in given.items() if ns is not None})
 
 
 def _known_failures(subject: str, options: Mapping[str, Any]) -> Any:

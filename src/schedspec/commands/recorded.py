@@ -31,7 +31,7 @@ def trace(ctx: click.Context, file: Path, as_json: bool, report: Path | None, st
         from ..conformance.recorded import result_json, write_recorded
 
         with terminal.progress(quiet=as_json) as progress:
-            judged = _judge(file, progress, plain=plain)
+            judged = judge_file(file, progress, plain=plain)
         folder = report or Path("build") / "report" / file_name(file.name)
         write_recorded(folder, judged)
         status = judged.exit_status(strict=strict)
@@ -42,7 +42,7 @@ def trace(ctx: click.Context, file: Path, as_json: bool, report: Path | None, st
     sys.exit(status)
 
 
-def _judge(file: Path, progress: Callable[[str, float, str], None], *, plain: bool) -> "Judged":
+def judge_file(file: Path, progress: Callable[[str, float, str], None], *, plain: bool) -> "Judged":
     """Whole steps at once, if numpy is there; both ways find the same."""
     from ..conformance.recorded import judge
 

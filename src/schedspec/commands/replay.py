@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import click
 from attrs import evolve
 
 from ..conformance import terminal
-from ..spec.vocabulary import Settings
+from ..spec.admission import OPEN
+from ..spec.vocabulary import Settings, Subject
 from .parts import (
     DEFAULT_FIRST_S,
     counted,
@@ -38,7 +40,9 @@ from .parts import (
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--ttft-ms", type=click.IntRange(min=1), default=1_000, help="Promised first token.", show_default=True)
 @click.option("--tpot-ms", type=click.IntRange(min=1), default=100, help="Promised time per token.", show_default=True)
+@click.option("--predict", is_flag=True, help="Requests come with a prediction of their output, which is right.")
 @click.option("--host-us", type=click.IntRange(min=0), default=0, help="Time to plan a step.", show_default=True)
+@click.option("--door-time", is_flag=True, help="The door declares the time model of --cost, where a system has none.")
 @click.option("--price-per-hour", help="Of the machine, in any currency, to price useful tokens.")
 @click.option("--step-by-step", is_flag=True, help="Skip no decode steps; the result is the same.")
 @click.option("--timeout-s", type=click.FloatRange(min=0.01), default=10.0, help="Per message.", show_default=True)
@@ -53,34 +57,40 @@ def replay(ctx: click.Context, /, workload: str, **options: Any) -> None:
     done is written and shown even if a later run fails or somebody interrupts.
     """
     with one_sentence(ctx):
-        conditions, systems, loads = _conditions(options), _systems(options), _loads(options["loads"])
+        conditions, systems, loads = conditions_of(options), _systems(options), _loads(options["loads"])
         source = workload_of({**options, "workload": workload}, as_json=options["as_json"])
         if source is None:
             raise click.UsageError("replay needs a workload: write KIND:FILE, fitted:NAME or hostile:KIND")
         count = counted(source, min(system.settings.blocks * system.settings.block_size for system in systems))
         folder = report_folder(options["report"] or Path("build") / "report" / "replay", "replay.json")
-        told: dict[str, Any] = _replay_header(workload, options, [system.name for system in systems], list(loads))
+        planned = {"systems": [system.name for system in systems], "loads": list(loads)}
+        told: dict[str, Any] = {**replay_header(workload, options), "planned": planned, "runs": []}
         _write_replay(told, folder)
         try:
             with terminal.progress(quiet=options["as_json"]) as progress, kept_off_stdout(options["as_json"]):
                 for load, times in loads.items():
                     faster = evolve(source, rate=source.rate * times)
                     for system in systems:
-                        show = _by_hundreds(progress, f"{system.name[:40]} ×{load}", count)
-                        _replay_one(told, system, faster, load, conditions, show)
+                        show = by_hundreds(progress, f"{system.name[:40]} ×{load}", count)
+                        _replay_one(told, system, requests_of(faster, options), load, conditions, show)
                         _write_replay(told, folder)
         finally:
             _show_replay(told, folder, as_json=options["as_json"])
 
 
 def _replay_one(
-    told: dict[str, Any], system: Any, source: Any, load: str, conditions: Any, show: Callable[[int], None]
+    told: dict[str, Any], system: Any, work: Any, load: str, conditions: Any, show: Callable[[int], None]
 ) -> None:
     from ..reference.simulation import replay as replay_one
+
+    run = replay_one(system, work, conditions, show)
+    told["runs"].append({"system": system.name, "load": load, **run})
+
+
+def requests_of(source: Any, options: Mapping[str, Any]) -> Any:
     from ..spec.workloads import to_requests
 
-    run = replay_one(system, to_requests(source.arrivals(), conditions.seed), conditions, show)
-    told["runs"].append({"system": system.name, "load": load, **run})
+    return to_requests(source.arrivals(), options["seed"], are_predicted=options["predict"])
 
 
 def _write_replay(told: Mapping[str, Any], folder: Path) -> None:
@@ -98,21 +108,27 @@ def _loads(text: str) -> dict[str, Fraction]:
     return loads
 
 
-def _conditions(options: Mapping[str, Any]) -> Any:
+def conditions_of(options: Mapping[str, Any]) -> Any:
     from ..reference.simulation import Conditions, Objective
 
+    more: Callable[..., dict[str, Any]] | None = None
+    if find_spec("numpy") is not None:
+        from ..simulation_report.intervals import intervals
+
+        more = intervals
     price = options["price_per_hour"]
     return Conditions(
-        profile=_profile(options["cost"]),
+        profile=profile_of(options["cost"]),
         objective=Objective(ttft_ns=options["ttft_ms"] * 1_000_000, tpot_ns=options["tpot_ms"] * 1_000_000),
         seed=options["seed"],
         host_ns=options["host_us"] * 1_000,
         fast_forward=not options["step_by_step"],
         price_per_hour=None if price is None else positive("--price-per-hour", price),
+        more=more,
     )
 
 
-def _profile(name: str | None) -> Any:
+def profile_of(name: str | None) -> Any:
     from ..reference.simulation import DEFAULT, PROFILES
     from ..spec.protocol import did_you_mean
 
@@ -124,27 +140,46 @@ def _profile(name: str | None) -> Any:
 
 def _systems(options: Mapping[str, Any]) -> list[Any]:
     """Each with its settings: those of the device, those of all, its own."""
-    from ..conformance.subjects.guard import guarded
     from ..reference.simulation import System, default_settings
 
-    common = read_settings(options["settings"], default_settings(_profile(options["cost"])))
+    common = read_settings(options["settings"], default_settings(profile_of(options["cost"])))
     systems = []
     for name in options["systems"] or ("reference",):
-        subject, own = _split_system(name)
-        factory = subject_of(subject, options["timeout_s"])
-        if subject not in ("reference", "optimized"):  # these are ours, and answer as they should
-            factory = guarded(factory, options["timeout_s"])
-        systems.append(System(name, factory, Settings(**read_settings(own, common))))
+        subject, own = split_system(name)
+        factory = guarded_subject(subject, options["timeout_s"])
+        systems.append(System(name, factory, with_time(read_settings(own, common), options)))
     return systems
 
 
-def _split_system(text: str) -> tuple[str, list[str]]:
+def with_time(values: dict[str, Any], options: Mapping[str, Any]) -> Settings:
+    """Settings of these values.  With `--door-time` the door declares the most that a step takes by the cost model."""
+    from ..reference.simulation.declared import most_time
+
+    door = values.get("door", OPEN)
+    if not options["door_time"] or door.has_time_model:
+        return Settings(**values)
+    step_ns, token_ns = most_time(profile_of(options["cost"]).cost, Settings(**values | {"door": OPEN}))
+    if not options["as_json"]:
+        terminal.print_aside(f"the door declares step_ns={step_ns} token_ns={token_ns}")
+    return Settings(**values | {"door": evolve(door, step_ns=step_ns, token_ns=token_ns)})
+
+
+def guarded_subject(name: str, timeout_s: float) -> Callable[[Settings, int], Subject]:
+    """Held against the protocol, unless it is one of ours, which answer as they should."""
+    from ..conformance.subjects.guard import guarded
+
+    factory = subject_of(name, timeout_s)
+    return factory if name in ("reference", "optimized") else guarded(factory, timeout_s)
+
+
+def split_system(text: str) -> tuple[str, list[str]]:
     """`SUBJECT:NAME=VALUE,NAME=VALUE`; a command is taken as it is."""
     found = None if text.startswith("exec:") else re.fullmatch(r"(.+?):([\w.]+=.*)", text)
     return (text, []) if found is None else (found[1], re.split(r",(?=[\w.]+=)", found[2]))
 
 
-def _replay_header(workload: str, options: Mapping[str, Any], systems: list[str], loads: list[str]) -> dict[str, Any]:
+def replay_header(workload: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run was made of, beside its systems."""
     from ..reference.simulation import DEFAULT
 
     same = {name: options[name] for name in ("first_s", "rate", "size", "cv", "seed", "host_us", "price_per_hour")}
@@ -154,14 +189,12 @@ def _replay_header(workload: str, options: Mapping[str, Any], systems: list[str]
         "workload": workload,
         **same,
         "cost": cost,
-        "source": _profile(cost).source,
+        "source": profile_of(cost).source,
         "objective": {"ttft_ms": options["ttft_ms"], "tpot_ms": options["tpot_ms"]},
-        "planned": {"systems": systems, "loads": loads},
-        "runs": [],
     }
 
 
-def _by_hundreds(progress: Callable[[str, float, str], None], stage: str, count: int) -> Callable[[int], None]:
+def by_hundreds(progress: Callable[[str, float, str], None], stage: str, count: int) -> Callable[[int], None]:
     shown = [-1]
 
     def show(requests: int) -> None:
@@ -174,7 +207,7 @@ def _by_hundreds(progress: Callable[[str, float, str], None], stage: str, count:
 
 
 def _show_replay(told: Mapping[str, Any], folder: Path, *, as_json: bool) -> None:
-    from ..replay_report import write_page
+    from ..simulation_report import write_page
 
     page = write_page(told, folder)
     if as_json:

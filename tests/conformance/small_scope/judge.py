@@ -101,8 +101,19 @@ def memory(m: Monitor, live: Sequence[str]) -> Hashable:
         tuple(_flight(flight, numbers) for _, flight in sorted(m.in_flight.items())),
         (m.waiting, len(m.world.free), len(m.world.evictable), len(m.world.host_free)),
         _index(m),
+        _parking(m, numbers),
         tuple((m.last_step - step, numbers.get(id, -1), identity) for step, id, _, identity in m._pledges),
     )
+
+
+def _parking(m: Monitor, numbers: Mapping[str, int]) -> Hashable:
+    """Who is parked, what has been said of what, and what is leased, the first first."""
+    if not m.parks:
+        return None
+    answers = sorted((numbers[id], tuple(sorted(said.items()))) for id, said in m.parking.answers.items())
+    parked = tuple((numbers[id], tuple(sorted(p.dependencies)), p.has_failed) for id, p in m.parking.parked.items())
+    leases = tuple((numbers[id], len(lease.blocks)) for id, lease in m.parking.leases.items())
+    return tuple(answers), parked, leases
 
 
 def _request(m: Monitor, track: Track) -> Hashable:

@@ -9,6 +9,8 @@ from attrs import field, frozen
 
 from schedspec.spec.vocabulary import Request, Settings
 
+from ..script import tool
+
 TOKEN = 1
 """Every output token is this one, and every token of a prompt that is given by its length: a scheduler does not look at
 tokens, but for prefixes, and those are all equal then."""
@@ -20,11 +22,18 @@ def _prompt(given: int | Sequence[int]) -> tuple[int, ...]:
 
 @frozen
 class Kind:
-    """Requests that are alike.  A prompt is its tokens, or how many; `others` are fields of the request."""
+    """Requests that are alike.  A prompt is its tokens, or how many; `others` are fields of the request; `pauses`: the
+    output tokens after which it calls a tool."""
 
     prompt: tuple[int, ...] = field(converter=_prompt)
     output: int
     others: tuple[tuple[str, Any], ...] = ()
+    pauses: tuple[int, ...] = ()
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """All that it depends on, at the door and later."""
+        return (*dict(self.others).get("dependencies", ()), *map(tool, self.pauses))
 
     @property
     def positions(self) -> int:
@@ -42,7 +51,8 @@ class Scope:
     """At most `requests` are there at once, of `clients` and `kinds`; `arrivals` in all, or without end.
 
     Between any two calls somebody may come; with `cancels` anybody may be cancelled, with `stops` any token may turn
-    out to be the last.  Clients differ in nothing but their names.
+    out to be the last.  Clients differ in nothing but their names.  What somebody needs may be there, or fail, at any
+    time; time itself stands still.
     """
 
     settings: Settings
@@ -64,13 +74,16 @@ class Event:
     """One call.  Requests are numbered in order of arrival among those that are there, clients in the order in which
     their first requests came, then those of whom nobody is there.
 
-    `submit` has a kind and a client, `cancel` a request, `complete` those who stop early.
+    `submit` has a kind and a client, `cancel` a request, `complete` those who stop early, `answer` a request, which of
+    its needs it is about, and whether that is there.
     """
 
-    what: Literal["submit", "cancel", "step", "complete"]
+    what: Literal["submit", "cancel", "step", "complete", "answer"]
     kind: int = 0
     number: int = 0
     stops: tuple[int, ...] = ()
+    need: int = 0
+    is_there: bool = True
 
     @property
     def is_quiet(self) -> bool:

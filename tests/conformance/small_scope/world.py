@@ -9,8 +9,18 @@ from typing import Any
 
 from attrs import Factory, define
 
-from schedspec.spec.vocabulary import Delta, Message, Outcome, Plan, Subject, SubjectFactory
+from schedspec.spec.vocabulary import (
+    DEPENDENCY_FAILED,
+    RESOLVED,
+    Delta,
+    Message,
+    Outcome,
+    Plan,
+    Subject,
+    SubjectFactory,
+)
 
+from ..script import tool
 from ..subjects.guard import Guarded
 from .scope import STEP, TOKEN, Event, Scope, subsets
 
@@ -26,12 +36,14 @@ def canonical_of(subject: Any) -> Any:
 
 @define(eq=False)
 class Live:
-    """A request that is there: its kind, its client, and the outputs that it has got."""
+    """A request that is there: its kind, its client, the outputs that it has got, and of which of its needs it has
+    heard."""
 
     id: str
     kind: int
     client: str
     outputs: int = 0
+    heard: tuple[int, ...] = ()
 
 
 @define(eq=False)
@@ -67,8 +79,15 @@ class World:
                 for kind in range(len(self.scope.kinds))
                 for client in self._who_may_come()
             )
+        yield from self._news()
         if self.scope.cancels:
             yield from (Event("cancel", number=number) for number in range(len(self.live)))
+
+    def _news(self) -> Iterator[Event]:
+        for number, request in enumerate(self.live.values()):
+            for need in range(len(self.scope.kinds[request.kind].needs)):
+                if need not in request.heard:
+                    yield from (Event("answer", number=number, need=need, is_there=there) for there in (True, False))
 
     def _may_come(self) -> bool:
         left = self.scope.arrivals is None or self.arrivals < self.scope.arrivals
@@ -97,6 +116,8 @@ class World:
         elif event.what == "cancel":
             id = before[event.number]
             self._note("cancel", id, self._heed(self.subject.cancel(id, 0)))
+        elif event.what == "answer":
+            self._answer(self.live[before[event.number]], event)
         elif event.what == "step":
             self._step()
         else:
@@ -114,6 +135,19 @@ class World:
         self._heed(receipt.deltas)
         self._note("submit", request, receipt)
 
+    def _answer(self, request: Live, event: Event) -> None:
+        request.heard = tuple(sorted((*request.heard, event.need)))
+        name = self.scope.kinds[request.kind].needs[event.need]
+        kind = RESOLVED if event.is_there else DEPENDENCY_FAILED
+        news = {"type": kind, "request": request.id, "dependency": name}
+        self._note("notify", news, self._heed(self.subject.notify(news, 0)))
+
+    def _calls(self, request: str) -> str:
+        """The tool that it calls with the token that comes now."""
+        live = self.live.get(request)
+        place = 0 if live is None else live.outputs + 1
+        return tool(place) if live is not None and place in self.scope.kinds[live.kind].pauses else ""
+
     def _step(self) -> None:
         plan = self.subject.step(0)
         self._heed(plan.deltas)
@@ -125,7 +159,9 @@ class World:
         plan = self.plans.popleft()
         rows = [r for r, samples in zip(plan.request, plan.samples, strict=True) if samples]
         stopping = [r in stops for r in rows]
-        outcome = Outcome(step=plan.step, request=rows, token=[TOKEN] * len(rows), stop=stopping)
+        calls = [self._calls(request) for request in rows] if self.scope.settings.park_timeout_ns else []
+        pause = calls if any(calls) else ()
+        outcome = Outcome(step=plan.step, request=rows, token=[TOKEN] * len(rows), stop=stopping, pause=pause)
         self._note("complete", outcome, self._heed(self.subject.complete(outcome, 0)))
 
     def _heed(self, deltas: Sequence[Delta]) -> Sequence[Delta]:
@@ -162,7 +198,7 @@ class World:
     def _key(self, clients: Sequence[str]) -> Key:
         numbers = {id: number for number, id in enumerate(self.live)}
         called = {client: number for number, client in enumerate(clients)}
-        there = tuple((r.kind, called[r.client], r.outputs) for r in self.live.values())
+        there = tuple((r.kind, called[r.client], r.outputs, r.heard) for r in self.live.values())
         under_way = tuple(
             tuple((numbers.get(r, -1), samples) for r, samples in zip(plan.request, plan.samples, strict=True))
             for plan in self.plans

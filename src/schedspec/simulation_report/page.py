@@ -1,7 +1,8 @@
 """One HTML page that needs no other file: a table of all runs, what is missing, and the pictures."""
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import jinja2
 from ..conformance.files import replace_file
 from .pictures import pictures, save
 
-TEMPLATE = Path(__file__).with_name("page.html")
+TEMPLATES = Path(__file__).parent
 
 
 def write(told: Mapping[str, Any], folder: Path) -> Path:
@@ -26,10 +27,22 @@ def write(told: Mapping[str, Any], folder: Path) -> Path:
 
 def rendered(told: Mapping[str, Any], shown: list[tuple[str, str]]) -> str:
     """`shown`: title and address of each picture."""
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    environment.filters |= {"ms": ms, "percent": percent, "number": number}
-    page = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
-    return page.render(told=told, pictures=shown, missing=missing(told)) + "\n"
+    page = environment().get_template("page.html")
+    columns = [
+        *product(("ttft_ns", "itl_ns"), ("p50", "p95", "p99")),
+        ("queue_age_ns", "p95"),
+        ("end_to_end_ns", "p95"),
+    ]
+    more = {"interval_columns": columns, "to_ms": ms, "to_percent": "{:.1%}".format}
+    return page.render(told=told, pictures=shown, missing=missing(told), **more) + "\n"
+
+
+def environment() -> jinja2.Environment:
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
+    )
+    made.filters |= {"ms": ms, "percent": percent, "number": number, "interval": interval}
+    return made
 
 
 def missing(told: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -56,3 +69,8 @@ def percent(part: int, whole: int) -> str:
 
 def number(value: float | None, digits: int = 0) -> str:
     return "–" if value is None else f"{value:,.{digits}f}"
+
+
+def interval(ends: list[float] | None, shown: Callable[[Any], str]) -> str:
+    """What a figure's 95 % interval is, or nothing."""
+    return "" if ends is None else f"{shown(ends[0])} – {shown(ends[1])}"

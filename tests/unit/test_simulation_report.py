@@ -10,10 +10,11 @@ from click.testing import CliRunner, Result
 
 from schedspec.cli import cli
 from schedspec.reference import Scheduler
-from schedspec.replay_report import write_page
-from schedspec.replay_report.page import missing, ms, rendered
+from schedspec.simulation_report import write_page
+from schedspec.simulation_report.page import missing, ms, rendered
 from schedspec.spec.vocabulary import Outcome
 
+INTERVALS = "None: they need numpy, and at least 100 requests."
 PICTURES = {"load", *(f"load_{load}-{what}" for load in ("0.5", "2") for what in ("cdf", "kv", "service"))}
 TIGHT = ["--setting", "blocks=40", "--setting", "seats=3"]
 
@@ -54,6 +55,7 @@ def test_the_page_needs_no_other_file_and_has_every_picture(done: Path) -> None:
     assert page.count("<img ") == page.count('src="data:image/svg+xml;base64,') == len(PICTURES)
     assert "http://" not in page.replace("http://www.w3.org", "")
     assert "missing" not in page.partition("</style>")[2]
+    assert INTERVALS in page  # of twenty requests
     for name in PICTURES:
         root = ElementTree.parse(done / "report" / "pictures" / f"{name}.svg").getroot()
         assert root.tag.endswith("svg")
@@ -116,7 +118,7 @@ def test_an_interrupt_keeps_the_runs_that_are_done_and_the_page_names_the_others
 def test_without_matplotlib_the_table_is_there_and_a_sentence_says_how_to_get_pictures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("schedspec.replay_report.find_spec", lambda name: None if name == "matplotlib" else name)
+    monkeypatch.setattr("schedspec.simulation_report.find_spec", lambda name: None if name == "matplotlib" else name)
     ran = replay(tmp_path)
     assert ran.exit_code == 0
     assert "matplotlib is not installed: pip install 'schedspec[report]'" in ran.output
@@ -139,3 +141,19 @@ def test_bad_numbers_are_one_sentence(tmp_path: Path, arguments: list[str], says
     assert ran.exit_code == 2
     assert says in " ".join(ran.output.split())
     assert not (tmp_path / "report").exists()
+
+
+def test_figures_of_enough_requests_have_intervals(tmp_path: Path) -> None:
+    command = ["replay", "fitted:azure-conv", "--system", "optimized", "--first-s", "40", "--rate", "2"]
+    ran = CliRunner().invoke(cli, [*command, "--report", str(tmp_path)])
+    assert ran.exit_code == 0, ran.output
+    (run,) = json.loads((tmp_path / "replay.json").read_text())["runs"]
+    found, figures = run["intervals"], run["metrics"]
+    assert found["requests"] == figures["requests"] >= 100
+    for name in ("ttft_ns", "itl_ns"):
+        low, high = found[name]["p95"]
+        assert low <= figures[name]["p95"] <= high
+    low, high = found["goodput_share"]
+    assert low <= figures["goodput"]["share"] <= high
+    assert f"({found['blocks']} blocks of consecutive requests)" in " ".join(ran.output.split())
+    assert INTERVALS not in (tmp_path / "report.html").read_text()

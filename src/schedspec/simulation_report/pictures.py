@@ -66,7 +66,7 @@ def against_load(runs: Runs, colours: Mapping[str, str]) -> Figure:
         for percentile, style in PERCENTILES.items():
             _lines(axes, runs, colours, style, lambda m, name=name, p=percentile: _s(m[name], p))
         axes.set(title=title, ylabel="s", yscale="log")
-        _plain_numbers(axes.yaxis)
+        plain_numbers(axes.yaxis)
     _lines(grid[1][0], runs, colours, "-", lambda m: 100 * m["goodput"]["share"])
     grid[1][0].set(title="requests in time", ylabel="%", ylim=(0, 105))
     _lines(grid[1][1], runs, colours, "-", lambda m: m["goodput"]["requests_per_s"])
@@ -79,7 +79,7 @@ def against_load(runs: Runs, colours: Mapping[str, str]) -> Figure:
         Line2D([], [], color="black", linestyle=style, label=f"P{percentile[1:]}")
         for percentile, style in PERCENTILES.items()
     ]
-    _legend(figure, [*_of_systems(colours), *styles])
+    legend(figure, [*_of_systems(colours), *styles])
     return figure
 
 
@@ -112,10 +112,10 @@ def distributions(runs: Runs, colours: Mapping[str, str]) -> Figure:
                     seconds = [ns / NS_PER_S for ns in times[name]]
                     axes.plot(seconds, percent, color=colours[run["system"]], linestyle=styles[lane])
         axes.set(title=title, xlabel="s", xscale="log")
-        _plain_numbers(axes.xaxis)
+        plain_numbers(axes.xaxis)
     panels[0].set(ylabel="% of requests (of tokens) within")
     shown = [Line2D([], [], color="black", linestyle=style, label=f"lane {lane}") for lane, style in styles.items()]
-    _legend(figure, [*_of_systems(_seen(runs, colours)), *shown])
+    legend(figure, [*_of_systems(_seen(runs, colours)), *shown])
     return figure
 
 
@@ -139,7 +139,7 @@ def kv(runs: Runs, colours: Mapping[str, str]) -> Figure:
     axes.set(xlabel="time, s", ylabel="KV in use, 1,000 tokens", ylim=(0, None))
     pool_line = Line2D([], [], color="black", linestyle="--", label="the pool")
     more = Line2D([], [], color="grey", linewidth=6, alpha=0.4, label="up to the most in that second")
-    _legend(figure, [*_of_systems(_seen(runs, colours)), more, pool_line])
+    legend(figure, [*_of_systems(_seen(runs, colours)), more, pool_line])
     return figure
 
 
@@ -166,7 +166,7 @@ def service(runs: Runs) -> Figure:
     ]
     if any(len(run["metrics"]["service"]["served"]) > len(clients) for run in runs):
         shown.append(Line2D([], [], color="black", linestyle=":", label="all others"))
-    _legend(figure, shown)
+    legend(figure, shown)
     return figure
 
 
@@ -196,7 +196,7 @@ def _of_systems(colours: Mapping[str, str]) -> list[Line2D]:
     return [Line2D([], [], color=colour, label=_short(system)) for system, colour in colours.items()]
 
 
-def _plain_numbers(axis: Axis) -> None:
+def plain_numbers(axis: Axis) -> None:
     """0.2 and 20 on a logarithmic axis, not powers of ten; few of them where there are many decades."""
     least, most = axis.get_view_interval()
     axis.set_major_locator(LogLocator(subs=(1, 2, 5) if most < 200 * least else (1,), numticks=12))
@@ -204,7 +204,7 @@ def _plain_numbers(axis: Axis) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def _legend(figure: Figure, handles: Sequence[Line2D]) -> None:
+def legend(figure: Figure, handles: Sequence[Line2D]) -> None:
     width = max(len(str(handle.get_label())) for handle in handles)
     figure.legend(handles=handles, loc="outside lower center", ncols=max(1, min(len(handles), 150 // (width + 8))))
 

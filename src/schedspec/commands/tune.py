@@ -1,0 +1,234 @@
+"""`schedspec tune`: one control at a time, and what each does to all that people notice."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import click
+from attrs import evolve
+
+from ..conformance import terminal
+from ..spec.vocabulary import NS_PER_S, Settings, Subject, Unsupported
+from .parts import DEFAULT_FIRST_S, kept_off_stdout, one_sentence, read_settings, report_folder, workload_of
+from .replay import (
+    by_hundreds,
+    conditions_of,
+    guarded_subject,
+    profile_of,
+    replay_header,
+    requests_of,
+    split_system,
+    with_time,
+)
+
+KEPT = ("cost", "engine", "goodput", "tokens", "requests", "finished", "refused", "preemptions")
+TIMES = ("ttft_ns", "itl_ns", "queue_age_ns", "end_to_end_ns")
+
+
+@click.command()
+@click.argument("workload")
+@click.option(
+    "--system", help="SUBJECT or SUBJECT:NAME=VALUE,…  Default: the reference, at its optimized twin's speed."
+)
+@click.option("--vary", "varied", multiple=True, help="CONTROL=VALUE,VALUE,… (repeatable).  Default: the usual ones.")
+@click.option("--cost", help="Model and device whose step times are used; a wrong name lists them.")
+@click.option("--setting", "settings", multiple=True, help="NAME=VALUE to start from (repeatable).")
+@click.option("--first-s", default=str(DEFAULT_FIRST_S), help="Seconds of the recorded workload.", show_default=True)
+@click.option("--rate", default="1", help="How many times as fast requests come: 2, 0.5, 1/3.", show_default=True)
+@click.option("--size", default="1", help="Prompts and outputs times this.", show_default=True)
+@click.option("--cv", help="Burstiness of times that are drawn: 0 even, 1 Poisson, more is bursts.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--ttft-ms", type=click.IntRange(min=1), default=1_000, help="Promised first token.", show_default=True)
+@click.option("--tpot-ms", type=click.IntRange(min=1), default=100, help="Promised time per token.", show_default=True)
+@click.option("--predict", is_flag=True, help="Requests come with a prediction of their output, which is right.")
+@click.option("--host-us", type=click.IntRange(min=0), default=0, help="Time to plan a step.", show_default=True)
+@click.option("--door-time", is_flag=True, help="The door declares the time model of --cost, if it has none.")
+@click.option("--timeout-s", type=click.FloatRange(min=0.01), default=10.0, help="Per message.", show_default=True)
+@click.option("--report", type=click.Path(path_type=Path), help="Report folder.  Default: build/report/tune.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_context
+def tune(ctx: click.Context, /, workload: str, **options: Any) -> None:
+    """Change one control at a time, and see what it does to everything that people notice.
+
+    WORKLOAD as for `schedspec replay`.  CONTROL is a setting (token_budget, chunk_tokens, watermark_blocks, seats,
+    policy …), door.LIMIT (door.queue_requests …), or share.LANE where the policy is lanes.  What is done is written
+    and shown even if somebody interrupts.
+    """
+    with one_sentence(ctx):
+        options |= {"step_by_step": False, "price_per_hour": None}
+        conditions = conditions_of(options)
+        subject, base = _start(options)
+        controls = _controls(options, base)
+        source = workload_of({**options, "workload": workload}, as_json=options["as_json"])
+        if source is None:
+            raise click.UsageError("tune needs a workload: write KIND:FILE, fitted:NAME or hostile:KIND")
+        arrivals_ns = [arrival.now_ns for arrival in source.arrivals(base.blocks * base.block_size)]
+        count, conditions = len(arrivals_ns), evolve(conditions, shares=_shares(arrivals_ns))
+        factory = _factory(subject, options["timeout_s"])
+        factory(base, options["seed"])  # what it refuses of these, it refuses before anything runs
+        folder = report_folder(options["report"] or Path("build") / "report" / "tune", "tune.json")
+        told = _header(workload, options, subject, base, controls)
+        told["window_s"] = conditions.shares.window_ns // NS_PER_S
+        _write(told, folder)
+        try:
+            with terminal.progress(quiet=options["as_json"]) as progress, kept_off_stdout(options["as_json"]):
+                for name, value, settings in _changes(base, controls):
+                    label = "start" if name is None else f"{name}={value}"
+                    show = by_hundreds(progress, label[:40], count)
+                    if isinstance(settings, str):
+                        run: dict[str, Any] = {"refused": settings}
+                    else:
+                        run = _one(factory, settings, requests_of(source, options), conditions, show)
+                    told["runs"].append({"control": name, "value": value, **run})
+                    _write(told, folder)
+        finally:
+            _show(told, folder, as_json=options["as_json"])
+
+
+# --- what is tried -------------------------------------------------------------------------------------------
+
+
+def _start(options: Mapping[str, Any]) -> tuple[str, Settings]:
+    from ..reference.simulation import default_settings
+
+    subject, own = split_system(options["system"] or "reference")
+    common = read_settings(options["settings"], default_settings(profile_of(options["cost"])))
+    return subject, with_time(read_settings(own, common), options)
+
+
+def _shares(arrivals_ns: list[int]) -> Any:
+    """Service is compared in windows of a minute, as by VTC, or of a tenth of a shorter workload."""
+    from ..reference.simulation import Shares
+
+    tenth_s = max(arrivals_ns, default=0) // (10 * NS_PER_S)
+    return Shares(window_ns=max(2, min(60, tenth_s // 2 * 2)) * NS_PER_S)
+
+
+def _controls(options: Mapping[str, Any], base: Settings) -> list[Any]:
+    from ..reference.simulation.tuning import SHARE, control, default_controls
+
+    if not options["varied"]:
+        return default_controls(base)
+    controls = []
+    for text in options["varied"]:
+        name, equals, values = text.partition("=")
+        if not equals or not values:
+            raise click.UsageError(
+                f"--vary {text!r} has no values: write CONTROL=VALUE,VALUE,…, as token_budget=512,1024"
+            )
+        control(base, name, ())  # is there such a one?
+        read = _whole if name.startswith(SHARE) else _setting
+        controls.append(control(base, name, [read(name, value) for value in values.split(",")]))
+    names = [one.name for one in controls]
+    if len(set(names)) < len(names):
+        raise click.UsageError("--vary names a control twice: give all its values in one")
+    return controls
+
+
+def _setting(name: str, text: str) -> Any:
+    from ..conformance.script import read_setting
+
+    return read_setting(f"{name}={text}")[1]
+
+
+def _whole(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise click.UsageError(f"--vary {name} has the value {text!r}, but it must be an integer") from None
+
+
+def _changes(base: Settings, controls: list[Any]) -> Iterator[tuple[str | None, Any, Settings | str]]:
+    """(control, value, settings, or why there are none such), the start first."""
+    from ..reference.simulation.tuning import applied
+
+    yield None, None, base
+    for one in controls:
+        for value in one.values:
+            if value == one.start:
+                continue
+            try:
+                settings: Settings | str = applied(base, one.name, value)
+            except ValueError as contradiction:
+                settings = str(contradiction)
+            yield one.name, value, settings
+
+
+# --- a run ---------------------------------------------------------------------------------------------------
+
+
+def _factory(subject: str, timeout_s: float) -> Callable[[Settings, int], Subject]:
+    """The reference's decisions come from its optimized twin, where there is numpy and it supports the settings: the
+    two decide alike, step by step."""
+    plain = guarded_subject(subject, timeout_s)
+    if subject != "reference" or find_spec("numpy") is None:
+        return plain
+    from .. import optimized
+
+    def make(settings: Settings, seed: int) -> Subject:
+        try:
+            return optimized.make(settings, seed)
+        except Unsupported:
+            return plain(settings, seed)
+
+    return make
+
+
+def _one(
+    factory: Callable[[Settings, int], Subject],
+    settings: Settings,
+    work: Any,
+    conditions: Any,
+    show: Callable[[int], None],
+) -> dict[str, Any]:
+    from ..reference.simulation import SimulationError, System, replay
+
+    system = System("", factory, settings)
+    try:
+        run = replay(system, work, conditions, show)
+    except (Unsupported, SimulationError) as refused:
+        return {"refused": str(refused)}
+    found = run["metrics"]
+    kept = {name: found[name] for name in (*KEPT, *TIMES)}
+    difference = found["service"]["difference_per_s"] if len(found["clients"]) > 1 else None
+    return {"metrics": kept | {"difference_per_s": difference}, "intervals": run["intervals"]}
+
+
+# --- what is told --------------------------------------------------------------------------------------------
+
+
+def _header(
+    workload: str, options: Mapping[str, Any], subject: str, base: Settings, controls: list[Any]
+) -> dict[str, Any]:
+    from ..spec.vocabulary import to_json
+
+    return {
+        **replay_header(workload, options),
+        "schema": "schedspec-tune/1",
+        "system": options["system"] or subject,
+        "settings": to_json(base),
+        "controls": [{"name": one.name, "start": one.start, "values": list(one.values)} for one in controls],
+        "runs": [],
+    }
+
+
+def _write(told: Mapping[str, Any], folder: Path) -> None:
+    from ..conformance.files import replace_file
+
+    replace_file(folder / "tune.json", json.dumps(told) + "\n")
+
+
+def _show(told: Mapping[str, Any], folder: Path, *, as_json: bool) -> None:
+    from ..simulation_report import write_tuning
+    from ..simulation_report.rows import print_tuning
+
+    page = write_tuning(told, folder)
+    if as_json:
+        click.echo(json.dumps(told))
+        return
+    if told["runs"]:
+        print_tuning(told)
+        terminal.print_aside(f"{told['source']}; times in ms unless in s; report in {folder / 'tune.json'}")
+    terminal.print_aside(page)
