@@ -188,16 +188,20 @@ def there_is_room_in_the_queue(s: Gate, e: Accept, t: Gate) -> tuple[Bool, ...]:
 def _leaves_the_queue(s: Gate, r: RequestName, t: Gate) -> tuple[Bool, ...]:
     """If it stands there."""
     lane, tokens, stands = s.lane[r], s.tokens[r], s.queue.has(r)
-    one, some = ite(stands, lift(1, INT), 0), ite(stands, tokens, 0)
+
+    def moved(counts: Map[LaneName, Int], by: Int) -> Map[LaneName, Int]:
+        return ite(stands, counts.set(lane, counts[lane] + by), counts)
+
+    one, none = lift(1, INT), lift(0, INT)
     return (
         t.queue == s.queue.remove(r),
-        t.queued == s.queued - one,
-        t.queued_tokens == s.queued_tokens - some,
-        t.queued_of == s.queued_of.set(lane, s.queued_of[lane] - one),
-        t.queued_tokens_of == s.queued_tokens_of.set(lane, s.queued_tokens_of[lane] - some),
-        t.left == s.left + some,
-        t.left_of == s.left_of.set(lane, s.left_of[lane] + one),
-        t.left_tokens_of == s.left_tokens_of.set(lane, s.left_tokens_of[lane] + some),
+        t.queued == ite(stands, s.queued - 1, s.queued),
+        t.queued_tokens == ite(stands, s.queued_tokens - tokens, s.queued_tokens),
+        t.queued_of == moved(s.queued_of, none - one),
+        t.queued_tokens_of == moved(s.queued_tokens_of, none - tokens),
+        t.left == ite(stands, s.left + tokens, s.left),
+        t.left_of == moved(s.left_of, one),
+        t.left_tokens_of == moved(s.left_tokens_of, tokens),
     )
 
 
