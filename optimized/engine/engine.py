@@ -83,8 +83,16 @@ class Engine:
                 self.sequences.pop(fields[0], None)
             elif name in SWAPS:
                 self._swap(*fields, is_out=name == "swapped_out")
+            elif name == "transferred":
+                self._transfer(*fields)
             else:
                 self.tables.hear([delta])
+
+    def _transfer(self, request: str, outcome: str) -> None:
+        """The link has written all that was held into the first blocks that were set aside."""
+        if outcome == "done":
+            pairs = zip(self.tables.held[request], self.tables.landing[request], strict=False)
+            self.pool.copy_to(self.pool, list(pairs), self.model.operations)
 
     def _swap(self, request: str, host: Sequence[int], *, is_out: bool) -> None:
         table = self.tables.of(request)

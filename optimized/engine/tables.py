@@ -10,11 +10,14 @@ from .errors import EngineError
 
 @define(eq=False)
 class Tables:
-    """`blocks` of the pool, of `block_size` positions each; a table per request that holds any."""
+    """`blocks` of the pool, of `block_size` positions each; a table per request that holds any.  Between two pools: the
+    blocks that are `held` for a transfer, and those in which it is `landing`."""
 
     blocks: int
     block_size: int
     tables: dict[str, list[int]] = Factory(dict)
+    held: dict[str, list[int]] = Factory(dict)
+    landing: dict[str, list[int]] = Factory(dict)
 
     def hear(self, deltas: Sequence[Delta]) -> None:
         """In their order: `took` and `shared` append, `gave` empties."""
@@ -23,6 +26,13 @@ class Tables:
                 self._append(*fields)
             elif name == "gave":
                 self._empty(*fields)
+            elif name == "held":
+                self.held[fields[0]] = self.tables.pop(fields[0], [])
+            elif name == "pulled":
+                self.landing[fields[0]] = list(fields[1])
+            elif name == "adopted":
+                self._append(*fields)
+                self.landing.pop(fields[0], None)
 
     def of(self, request: str) -> list[int]:
         return self.tables.get(request, [])

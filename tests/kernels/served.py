@@ -41,6 +41,7 @@ class Story:
     steps: int = 0
     preempted: int = 0
     swapped: int = 0
+    moved: int = 0
     shared: int = 0
     batched: int = 0
     chunked: int = 0
@@ -78,6 +79,11 @@ def drawn(dice: Random, most: int = 6) -> Case:
     return Case(settings, requests, cancels)
 
 
+def unfinished(served: Served) -> bool:
+    shown = served.observe()
+    return shown is not None and bool(shown.requests)
+
+
 def run(
     case: Case,
     model: Model | None = None,
@@ -87,7 +93,8 @@ def run(
 ) -> Story:
     """Until everybody has ended.  `judge_by`: the model whose requests alone are right, if not the same."""
     model = model or model_of()
-    engine = engine_of(model, case.settings.blocks, case.settings.block_size, case.settings.host_blocks)
+    blocks = case.settings.blocks + case.settings.pools.decode_blocks
+    engine = engine_of(model, blocks, case.settings.block_size, case.settings.host_blocks)
     witness, story = Witness(judge_by or model), Story()
     sampling = {request.id: how for _, request, how in case.requests}
 
@@ -103,6 +110,7 @@ def run(
         make(case.settings, 0), engine, story.messages.append, executed, lambda request: sampling[request.id]
     )
     flights: deque[Plan] = deque()
+    moving: list[int] = []
     depth, call = case.settings.overlap_depth, 0
     waiting = sorted(case.requests, key=lambda one: one[0])
     while True:
@@ -113,7 +121,12 @@ def run(
         for request_id, when in case.cancels.items():
             if when == call:
                 served.cancel(request_id, call)
+        for transfer in moving:
+            for what in ("transfer_started", "transfer_done"):
+                told = served.notify({"type": what, "transfer": transfer}, call)
+                story.moved += sum(delta[0] == "transferred" for delta in told)
         plan = served.step(call)
+        moving = [delta[3] for delta in plan.deltas if delta[0] == "pulled"]
         for name, *fields in plan.deltas:
             story.preempted += name == "preempted"
             story.swapped += name == "swapped_in"
@@ -121,8 +134,9 @@ def run(
         if plan.request:
             flights.append(plan)
         if flights and (len(flights) == depth or not plan.request):
-            served.complete(served.outcome(flights.popleft().step), call)
-        elif not plan.request and not waiting:
+            told = served.complete(served.outcome(flights.popleft().step), call)
+            moving += [delta[3] for delta in told if delta[0] == "pulled"]
+        elif not plan.request and not waiting and not moving and not unfinished(served):
             story.compared = witness.compared_tokens
             return story
         call += 1

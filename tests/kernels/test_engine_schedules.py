@@ -25,7 +25,7 @@ from schedspec.optimized.engine.pool import Pool
 from schedspec.optimized.engine.sampling import GREEDY, Sampling
 from schedspec.optimized.engine.tables import Tables
 from schedspec.spec.monitor import Monitor
-from schedspec.spec.vocabulary import Header, Message, Request, Settings
+from schedspec.spec.vocabulary import Header, Message, Pools, Request, Settings
 
 from .served import COMMON, SWAPPING, Case, Story, drawn, model_of, run
 
@@ -222,6 +222,18 @@ def test_noise_that_follows_the_step_is_caught(monkeypatch: pytest.MonkeyPatch) 
     noise = sampling.gumbel
     monkeypatch.setattr(sampling, "gumbel", lambda seed, position, count: noise(seed, next(calls), count))
     assert run(TIGHT).findings[0].rule == "OUT-1"
+
+
+def test_a_request_that_moves_to_another_pool_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    pools = Pools(decode_blocks=8, decode_seats=3, decode_token_budget=4, transfer_ns=1_000)
+    moved = evolve(TIGHT, settings=Settings(blocks=7, block_size=4, seats=3, token_budget=6, pools=pools))
+    told = run(moved)
+    assert told.findings == []
+    assert told.moved == 3
+    assert told.outputs == run(TIGHT).outputs
+    monkeypatch.setattr(Engine, "_transfer", lambda self, request, outcome: None)
+    with pytest.raises(EngineError, match="are not all finite"):
+        run(moved)
 
 
 def test_a_swap_that_brings_back_other_blocks_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,6 +137,8 @@ def _settings(texts: Iterable[str], positions: int) -> Settings:
     settings = Settings(**asked)
     if settings.max_model_tokens > positions:
         raise ValueError(f"max_model_tokens is {settings.max_model_tokens}, but the model has {positions} positions")
+    if settings.pools.are_two:
+        raise ValueError("serve-sim plays no link between two pools: leave the setting pools out")
     return settings
 
 
