@@ -111,7 +111,8 @@ class OneStepInFlightEach(TraceRule):
 
 @monitor("STEP-18", claims=("full_chunks",))
 class ChunksUseTheBudget(TraceRule):
-    """A chunk that does not end its prompt leaves nothing of the step's budget, unless it has chunk_tokens.
+    """A chunk that does not end its prompt leaves nothing of the step's budget, unless it has chunk_tokens, or somebody
+    lost its place in that step.
 
     Why: each chunk reads the KV of all before it once more, so a prompt is cut only where the budget makes it, and
     takes at most its length over the least that decodes leave in steps (Sarathi-Serve, OSDI 2024, section 4.3,
@@ -120,7 +121,7 @@ class ChunksUseTheBudget(TraceRule):
 
     def on_step(self, m: "Monitor", view: "StepView") -> None:
         plan, most = view.plan, m.settings.chunk_tokens
-        if not m.world.prefill:
+        if not m.world.prefill or view.victims:
             return
         for request, start, tokens in zip(plan.request, plan.start, plan.tokens, strict=True):
             if start + tokens >= record(m, request).goal:

@@ -191,7 +191,7 @@ def differs(
 ) -> Difference | None:
     """A script that is answered differently, cut down to few operations while there is time; `here` has the answers
     of this process."""
-    found = _smallest(again, scripts, here)
+    found = _smallest(factory, again, scripts, here)
     deadline = time.monotonic() + seconds
     before = None
     while found is not None and found != before:
@@ -212,7 +212,7 @@ def _improved(
     goes on for some steps: what a shorter run does differently it may do later."""
     while time.monotonic() < deadline:
         candidates = [evolve(script, ops=script.ops + TAIL) for script in smaller(found.script)]
-        better = _smallest(again, candidates, rerun_here(factory, candidates))
+        better = _smallest(factory, again, candidates, rerun_here(factory, candidates))
         if better is None or not _is_plainer(better.script, found.script):
             break
         found = better
@@ -226,7 +226,10 @@ def _is_plainer(one: Script, other: Script) -> bool:
 
 
 def _smallest(
-    again: Callable[[Sequence[Script]], list[list[str]]], scripts: Sequence[Script], here: Sequence[list[str]]
+    factory: SubjectFactory,
+    again: Callable[[Sequence[Script]], list[list[str]]],
+    scripts: Sequence[Script],
+    here: Sequence[list[str]],
 ) -> Difference | None:
     found = []
     there = again(scripts[::-1])[::-1]  # backwards: what a run leaves behind meets another one
@@ -235,16 +238,17 @@ def _smallest(
     for script, one, other in zip(scripts, here, there, strict=True):
         number = first_difference(one, other)
         if one and other and number is not None:
-            found.append(Difference(evolve(script, ops=_ops_until(script, number)), number))
+            found.append(Difference(evolve(script, ops=_ops_until(factory, script, number)), number))
     return min(found, key=lambda difference: script_size(difference.script), default=None)
 
 
-def _ops_until(script: Script, messages: int) -> tuple[Any, ...]:
-    """Operations up to that protocol message; a tick is none."""
+def _ops_until(factory: SubjectFactory, script: Script, messages: int) -> tuple[Any, ...]:
+    """Operations up to that protocol message.  Some are none: time that passes, a result when nothing is in flight."""
+    driver = Driver.start(factory, script.settings, script.seed)
     taken = []
     for op in script.ops:
-        if messages <= 0:
+        if driver.protocol_messages >= messages:
             break
         taken.append(op)
-        messages -= op.kind != "tick"
+        driver.do(op)
     return tuple(taken)

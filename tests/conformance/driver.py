@@ -197,7 +197,8 @@ class Driver:
             depth = self.settings.overlap_depth if "overlap" in self.header.capabilities.claims else 1
             return len(self._plans) < depth
         if op.kind == "complete":
-            return len(self._plans) >= op.back
+            in_order = op.back == 1 or self.settings.pools.are_two  # of one pool the device ends what it began first
+            return in_order and len(self._plans) >= op.back
         if op.kind in TOLD:
             return self.link.number_of(op) is not None
         if op.kind == "repeat":

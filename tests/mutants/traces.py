@@ -34,9 +34,11 @@ class Run:
 
 @cache
 def corpus() -> tuple[Run, ...]:
-    """The directed scenarios, and random runs in tight pools."""
+    """The directed scenarios of one pool, and random runs in tight ones.  Two pools have a relation of their own."""
     runs = []
     for scenario in scenarios(0):
+        if scenario.script.settings.pools.are_two:
+            continue
         driver = Driver.start(make, scenario.script.settings, 0)
         driver.run(scenario.script.ops)
         runs.append(_recorded(driver))

@@ -30,6 +30,8 @@ def musts(name: str) -> set[str]:
     fixed = {**SYSTEMS[own].fixed, **{n: SYSTEMS[other].fixed.get(n, getattr(Settings(), n)) for n in HOW if other}}
     broken: set[str] = set()
     for script in (*(scenario.script for scenario in scenarios(0)), *map(walk, range(WALKS))):
+        if script.settings.pools.are_two:  # its calls are of a link, and results come in another order
+            continue
         sizes = {size: getattr(script.settings, size) for size in SIZES}
         pool = sizes["blocks"] * sizes["block_size"]
         sizes |= {"token_budget": max(sizes["token_budget"], 8), "max_model_tokens": max(2, min(pool, 24))}

@@ -89,6 +89,8 @@ def test_lifting_the_limit_that_is_logged_changes_the_decision() -> None:
     seen: Counter[str] = Counter()
     for seed in range(WALKS):
         script = walk(seed)
+        if script.settings.pools.are_two:  # has no log of waits
+            continue
         driver = Driver.start(make, evolve(script.settings, log_waits=True), seed)
         subject = driver.subject.subject if hasattr(driver.subject, "subject") else driver.subject
         assert isinstance(subject, Scheduler)
