@@ -43,7 +43,7 @@ class Found:
     "--changes",
     type=click.Choice(("none", "sample", "all")),
     help="Change each guard, effect, invariant and transition by one token, in some ways or in all (a quarter of an"
-    " hour).  Default: a sample; with --rule none; with --write all.",
+    " hour).  Default: a sample; with --rule none; with --write all, or with none of them the table stays.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="What decides on the sample.")
 @click.option("--coq/--no-coq", "in_coq", default=True, help="Check the theorems in Coq, where coqc is found.")
@@ -67,8 +67,8 @@ def prove(
     """
     _refuse_unknown(rule)
     missing = _missing(second, in_coq)
-    if write and (rule or mutate is False or changes not in (None, "all") or missing):
-        why = "; ".join(missing.values()) or "no --rule, and all mutants and changes"
+    if write and (rule or mutate is False or changes == "sample" or missing):
+        why = "; ".join(missing.values()) or "no --rule, all mutants, and all changes or none"
         raise click.UsageError(f"--write needs a whole run: {why}")
     if {"z3", "coq"} <= set(missing):
         raise click.UsageError("nothing can run: " + "; ".join(missing.values()))
@@ -84,6 +84,7 @@ def prove(
     if write:
         from . import page
 
+        found = _with_sweeps(found, wanted)
         manifest.write(found.manifest)
         page.rewrite(found.manifest)
     wrong = manifest.differences(_expected(wanted), found.manifest) + manifest.faults(found.manifest)
@@ -138,6 +139,13 @@ def _expected(wanted: Wanted) -> Manifest:
     if wanted.mutate:
         return part
     return evolve(part, mutants=tuple(m for m in part.mutants if m.expected == "implied"), changes=())
+
+
+def _with_sweeps(found: Found, wanted: Wanted) -> Found:
+    """Without changes the table of them stays: it is about the terms as they were when it was made."""
+    if wanted.changes == "all":
+        return found
+    return evolve(found, manifest=evolve(found.manifest, sweeps=manifest.read().sweeps))
 
 
 # --- running -------------------------------------------------------------------------------------------------------

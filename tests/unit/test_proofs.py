@@ -53,7 +53,7 @@ def test_the_manifest_names_what_there_is() -> None:
     ]
     changes = Counter((name, kind(tasks.changes(name, number)[place])) for name, number, place in places())
     swept = {(sweep.theory, sweep.kind): sweep.tried for sweep in MANIFEST.sweeps}
-    assert swept.items() <= changes.items()
+    assert all(tried <= changes[of] for of, tried in swept.items())
     assert {("engine", "guard"), ("counters", "guard")} <= set(swept)
     tried = [(t.name, c.name) for t in THEORIES for c in conjuncts(t.registry)]
     assert [(mutant.theory, mutant.conjunct) for mutant in MANIFEST.mutants] == tried

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -107,6 +108,7 @@ def known_rules(ids: Any) -> frozenset[str]:
     return frozenset(ids)
 
 
+@cache
 def all_cards() -> list[dict[str, Any]]:
     from ..proofs.exhausted import exhausted_rules
     from ..proofs.manifest import proved_rules, related_theorems
