@@ -36,8 +36,9 @@ def changes(found: Manifest) -> Iterator[str]:
         yield f"| {s.theory} | {s.kind} | " + " | ".join(f"{count:,}" for count in counts) + " |"
     yield ""
     yield f"{len(found.possible)} steps must be possible. Unseen are: {_named(found) or 'none'}."
-    yield f"These are the {sum(s.tried for s in found.sweeps):,} changes that there were when all were tried last; a run without"
-    yield "`--write` tries a sample of those that there are."
+    tried = sum(sweep.tried for sweep in found.sweeps)
+    yield f"These are the {tried:,} changes that there were when all were tried last. A run without `--write` tries"
+    yield "a sample of those that there are."
 
 
 def _named(found: Manifest) -> str:

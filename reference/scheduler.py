@@ -18,6 +18,7 @@ from ..spec.vocabulary import (
     Receipt,
     Request,
     Settings,
+    Unsupported,
 )
 from .admission import claims_of_door
 from .canonical import Names, canonical, plainly
@@ -40,6 +41,8 @@ class Scheduler(Parks, AtTheDoor, Deciding, Swapping):
     """A subject (`schedspec.spec.vocabulary.Subject`).  `record=False` leaves deltas out, for measurements."""
 
     def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
+        if settings.pools.are_two:  # `schedspec.reference.make` has both
+            raise Unsupported("pools", settings.pools)
         self.state = State.of(settings)
         self.record = record
 
