@@ -199,8 +199,8 @@ def deductive(*claims: Any) -> Any:
 
 
 def prove(theory: Theory, obligation: Obligation, limit: int = LIMIT) -> Outcome:
-    """In which order patterns are tried depends on what the process was asked before, and now and then none of them leads
-    to the end: then it is tried again in other orders.  A proof that is found in one of them is one."""
+    """In which order patterns are tried depends on what the process was asked before, and now and then none of them
+    leads to the end: then it is tried again in other orders.  A proof that is found in one of them is one."""
     start = time.perf_counter()
     verdict: Verdict = "unknown"
     for seed in SEEDS:
