@@ -56,7 +56,7 @@ def test_the_clean_reference_breaks_no_must(seed: int) -> None:
 @pytest.mark.parametrize(("at_blocked_head", "broken"), [("break", {"LIVE-11"}), ("skip", set())])
 def test_break_at_the_head_is_the_only_advice(at_blocked_head: str, broken: set[str]) -> None:
     depth = Depth(name="advice", search_s=6.0, workload_s=0.0, shrink_s=1.0, examples=200)
-    pinned = {"at_blocked_head": at_blocked_head}
+    pinned = {"at_blocked_head": at_blocked_head, "admission_period_steps": 1}  # a period keeps what fits waiting, too
     findings = Check(name="reference", factory=make, seed=3, depth=depth, pinned=pinned).run()
     assert findings.broken == broken
     assert results(findings)["LIVE-11"].exercised > 0
