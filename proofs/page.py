@@ -38,7 +38,7 @@ def changes(found: Manifest) -> Iterator[str]:
     yield f"{len(found.possible)} steps must be possible. Unseen are: {_named(found) or 'none'}."
     tried = sum(sweep.tried for sweep in found.sweeps)
     yield f"These are the {tried:,} changes that there were when all were tried last. A run without `--write` tries"
-    yield "a sample of those that there are."
+    yield "a sample of those that there are, but for those of two pools (`transfers`), of which many show nowhere yet."
 
 
 def _named(found: Manifest) -> str:
