@@ -184,7 +184,8 @@ def sample(seed: int, rule: str | None = None) -> list[Place]:
         return place[0], kind(variant), variant.kind
 
     rng, chosen = Random(seed), set[Place]()
-    for _, group in groupby(sorted((p for p in places(rule) if rule or p[0] not in NOT_PINNED), key=stratum), key=stratum):
+    pinned = [place for place in places(rule) if rule or place[0] not in NOT_PINNED]
+    for _, group in groupby(sorted(pinned, key=stratum), key=stratum):
         among = list(group)
         chosen.update(rng.sample(among, min(_OF_EACH_KIND, len(among))))
     return sorted(chosen)
