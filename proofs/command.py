@@ -84,9 +84,9 @@ def prove(
     if write:
         from . import page
 
-        found = _with_sweeps(found, wanted)
-        manifest.write(found.manifest)
-        page.rewrite(found.manifest)
+        kept = _kept(found.manifest, wanted)
+        manifest.write(kept)
+        page.rewrite(kept)
     wrong = manifest.differences(_expected(wanted), found.manifest) + manifest.faults(found.manifest)
     wrong += found.wrong
     if as_json:
@@ -141,11 +141,9 @@ def _expected(wanted: Wanted) -> Manifest:
     return evolve(part, mutants=tuple(m for m in part.mutants if m.expected == "implied"), changes=())
 
 
-def _with_sweeps(found: Found, wanted: Wanted) -> Found:
-    """Without changes the table of them stays: it is about the terms as they were when it was made."""
-    if wanted.changes == "all":
-        return found
-    return evolve(found, manifest=evolve(found.manifest, sweeps=manifest.read().sweeps))
+def _kept(found: Manifest, wanted: Wanted) -> Manifest:
+    """What is written.  Without changes the table of them stays: it is about the terms as they were then."""
+    return found if wanted.changes == "all" else evolve(found, sweeps=manifest.read().sweeps)
 
 
 # --- running -------------------------------------------------------------------------------------------------------

@@ -206,6 +206,8 @@ class Deciding:
     def note_closed(self, decision: Decision) -> None:
         """The step is none that admits."""
         state = self.state
+        if not state.settings.log_waits:
+            return
         seats, running = state.settings.seats - len(state.running), list(state.running.values())
         blocks = state.pool.available - sum(self.new_blocks(job, tokens) for job, tokens in decision.growth)
         self.note_next(Room(seats, decision.budget_left, blocks, set(), running, is_closed=True))

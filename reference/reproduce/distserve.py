@@ -12,14 +12,15 @@ from ...spec.pools import DECODE, PREFILL, Pools
 from ...spec.vocabulary import NS_PER_S, Outcome, Request, Settings
 from ...spec.workloads import Incoming
 from ..scheduler import Scheduler
-from ..simulation import Batch, CostModel, Simulation
-from ..simulation.costs import DecodeTerms, PrefillTerms, TwoPhases
+from ..simulation import PROFILES, Batch, CostModel, Simulation
+from ..simulation.costs import TwoPhases
 from ..simulation.metrics import tpot_ns, ttft_ns
 from ..simulation.pools import TwoPools
 from ..systems import VLLM_2023
 from ..systems.distserve import Disaggregated
 from .drawn import Lengths, geometric, incoming
 from .framework import Constant, Reproduction, Run, Target
+from .vllm import COST as VLLM_COST
 
 PAPER = "DistServe, OSDI 2024, "
 ARTEFACT = "DistServe's simulator (simdistserve, commit 82831f16), "
@@ -33,29 +34,9 @@ KV_BYTES, LINK_BYTES_PER_S = 819_200, 600_000_000_000
 OVERHEAD_PS, OVERHEAD_TOKEN_PS, STAGE_PS = 2_000_000_000, 100_000, 1_000_000_000
 MS = 1_000_000
 
-# profiler-a100-80g.distserve.json, facebook/opt-13b, in milliseconds; here in picoseconds.
-COSTS = {
-    1: TwoPhases(
-        prefill=PrefillTerms(fixed=18_102_546_475, token=101_912_257, square=7_122),
-        decode=DecodeTerms(fixed=19_934_702_625, request=38_506_977, context=626_936),
-        many=95,
-        decode_many=DecodeTerms(fixed=7_166_188_947, request=158_310_962, context=579_800),
-    ),
-    2: TwoPhases(
-        prefill=PrefillTerms(fixed=14_742_973_695, token=68_577_207, square=2_450),
-        decode=DecodeTerms(fixed=13_294_796_350, request=62_963_932, context=341_092),
-        many=95,
-        decode_many=DecodeTerms(fixed=10_638_741_913, request=85_629_136, context=311_834),
-    ),
-}
-# profiler-a100-80g.vllm.json, facebook/opt-13b, TP 1.
-VLLM_COST = TwoPhases(
-    prefill=PrefillTerms(fixed=22_052_204_789, token=140_509_239, square=8_077),
-    decode=DecodeTerms(fixed=23_475_041_008, request=60_726_861, context=592_934),
-    many=95,
-    decode_many=DecodeTerms(fixed=20_206_356_174, request=120_003_139, context=490_773),
-)
-KV_TOKENS = {1: 66_144, 2: 163_008}
+DEVICES = {1: PROFILES["distserve-opt13b-a100"], 2: PROFILES["distserve-opt13b-a100-tp2"]}
+"""By tensor parallelism; their prefills have the time of a pipeline stage in them."""
+KV_TOKENS = {tp: device.kv_tokens for tp, device in DEVICES.items()}
 CONFIGURATIONS = ((1, 1), (2, 1), (1, 2), (2, 2))
 """Tensor parallelism of prefill and of decode: all that 4 GPUs hold without pipelines, one instance of each."""
 PREFILL_LIMITS, DECODE_LIMITS = (128, 8_192), (1_024, 65_536)
@@ -126,6 +107,13 @@ class WithOverhead:
         return self.cost.step_ns(batch) + overhead_ps // 1_000
 
 
+def of_device(tp: int) -> TwoPhases:
+    """As in the artefact's profile: the time of a stage is left to whoever adds it."""
+    cost = DEVICES[tp].cost
+    assert isinstance(cost, TwoPhases)
+    return evolve(cost, prefill=evolve(cost.prefill, fixed=cost.prefill.fixed - STAGE_PS))
+
+
 def arrivals(per_s: float, seed: int, requests: int) -> Iterator[Incoming]:
     """Clients declare what the model's context leaves them."""
     times, sizes = Random(f"{seed} times"), Random(f"{seed} lengths")
@@ -152,7 +140,7 @@ def two_pools(prefill_tp: int, decode_tp: int) -> TwoPools:
             transfer_ns=3_600 * NS_PER_S,
         ),
     )
-    costs = {PREFILL: WithOverhead(COSTS[prefill_tp], STAGE_PS), DECODE: WithOverhead(COSTS[decode_tp])}
+    costs = {PREFILL: WithOverhead(of_device(prefill_tp), STAGE_PS), DECODE: WithOverhead(of_device(decode_tp))}
     return TwoPools(
         Disaggregated(settings), costs, lambda positions: positions * KV_BYTES * NS_PER_S // LINK_BYTES_PER_S
     )
@@ -227,7 +215,7 @@ def goodputs(best: tuple[int, int], runs: int, requests: int) -> tuple[float, fl
     parted = split(best, CHATBOT, runs, requests)
     alone = [
         attained(lambda rate, seed, of=cost: of_one_pool(of, rate, seed, requests), CHATBOT, runs)  # type: ignore[misc]
-        for cost in (WithOverhead(COSTS[1], STAGE_PS), VLLM_COST)
+        for cost in (WithOverhead(of_device(1), STAGE_PS), VLLM_COST)
     ]
     two, same, vllm = (
         largest_rate(lambda per_s, at=at: at(per_s)[2] >= ATTAINMENT, gpus)  # type: ignore[misc]

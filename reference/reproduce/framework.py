@@ -18,7 +18,7 @@ A target that `measure` leaves out is *not measured*, and never met by that.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
-from attrs import Factory, define, field, frozen
+from attrs import Factory, asdict, define, field, frozen
 
 from ...spec.workloads import MissingWorkload, Workload, parse_workload
 
@@ -180,7 +180,7 @@ class Report:
             "source": of.source,
             "seed": self.seed,
             "sample": self.sample,
-            "constants": [{"name": c.name, "value": c.value, "source": c.source} for c in of.constants],
+            "constants": [asdict(constant) for constant in of.constants],
             "rows": [row.as_json() for row in self.rows],
             "notes": list(self.notes),
         }

@@ -16,7 +16,7 @@ from ...spec.settings import Reserve, Settings
 from ...spec.vocabulary import Policy, Request
 from ...spec.workloads import Incoming
 from ..scheduler import make
-from ..simulation.costs import Batch
+from ..simulation.costs import EqualSteps
 from ..simulation.engine import Simulation
 from .framework import Constant, Reproduction, Run, Target
 
@@ -44,13 +44,6 @@ class Instance:
 
     jobs: tuple[Job, ...]
     memory_tokens: int
-
-
-class UnitSteps:
-    """Each batch takes as long as any other."""
-
-    def step_ns(self, batch: Batch) -> int:
-        return STEP_NS
 
 
 def drawn(random: Random) -> Instance:
@@ -111,7 +104,7 @@ def settings_for(instance: Instance, policy: Policy, reserve: Reserve) -> Settin
 
 def latency_of(instance: Instance, settings: Settings) -> tuple[int, int]:
     """What the reference comes to: the sum of latencies in steps, and how often it preempted."""
-    log = Simulation(make(settings, 0), UnitSteps()).run(_incoming(instance))
+    log = Simulation(make(settings, 0), EqualSteps(STEP_NS)).run(_incoming(instance))
     latency = sum((record.ended_ns or 0) - record.arrived_ns for record in log.records.values())
     return latency // STEP_NS, sum(record.preemptions for record in log.records.values())
 

@@ -7,17 +7,16 @@ as many as run (ours, of the same argument).  Between these two loads one queue 
 rate that is left over.
 """
 
-from collections.abc import Iterator, Mapping
-from random import Random
+from collections.abc import Mapping
 from statistics import linear_regression
 
 from attrs import evolve
 
 from ...spec.vocabulary import NS_PER_S, Settings
-from ...spec.workloads import Incoming
 from ..scheduler import make
-from ..simulation import Batch, Log, Simulation
-from .drawn import incoming
+from ..simulation import Log, Simulation
+from ..simulation.costs import EqualSteps
+from .drawn import poisson, uniform
 from .framework import Constant, Reproduction, Run, Target
 
 STEP_NS = 50_000_000
@@ -33,22 +32,6 @@ LOAD_PER_S = (MIXED_PER_S + EXCLUSIVE_PER_S) / 2
 
 MIXED = Settings(blocks=SEATS * (PROMPT + OUTPUT), block_size=1, seats=SEATS, token_budget=BUDGET, phase_first="decode")
 EXCLUSIVE = evolve(MIXED, batch_mix="exclusive", phase_first="prefill")
-
-
-class EqualSteps:
-    """Each step takes as long as any other."""
-
-    def step_ns(self, batch: Batch) -> int:
-        return STEP_NS
-
-
-def arrivals(seconds: float, seed: int) -> Iterator[Incoming]:
-    """Of a Poisson process, all of the same size."""
-    random = Random(seed)
-    now_s, number = random.expovariate(LOAD_PER_S), 0
-    while now_s < seconds:
-        yield incoming(f"r{number}", int(now_s * NS_PER_S), PROMPT, OUTPUT)
-        now_s, number = now_s + random.expovariate(LOAD_PER_S), number + 1
 
 
 def growth_per_s(log: Log, seconds: float) -> float:
@@ -71,7 +54,8 @@ def measure(run: Run) -> Mapping[str, float]:
     seconds = SAMPLE_SECONDS if run.sample else SECONDS
     logs = {}
     for name, settings in run.stages("batches", (("mixed", MIXED), ("exclusive", EXCLUSIVE))):
-        logs[name] = Simulation(make(settings, 0), EqualSteps()).run(arrivals(seconds, run.seed))
+        arrivals = poisson(uniform((PROMPT, PROMPT), (OUTPUT, OUTPUT)), LOAD_PER_S, seconds, run.seed)
+        logs[name] = Simulation(make(settings, 0), EqualSteps(STEP_NS)).run(arrivals)
     came = len(logs["mixed"].records) / seconds
     run.note(
         f"{came:.2f} requests a second came; stable up to {MIXED_PER_S:.2f} mixed, {EXCLUSIVE_PER_S:.2f} exclusive"

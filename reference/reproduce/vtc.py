@@ -184,14 +184,14 @@ def measure_medians(run: Run) -> Mapping[str, float]:
     ours: dict[str, float] = {}
     for scheduler in run.stages("schedulers", SCHEDULERS):
         try:
-            measured = _measured(scheduler.file)
+            seen = measured(scheduler.file)
             workload = requests_of(scheduler.file, SAMPLE_NS if run.sample else None)
         except MissingWorkload as error:
             run.note(str(error))
             return {}
         simulation = served(simulated(scheduler.factory, scheduler.settings(), workload).records.values())
         for what, of in (("ttft", _first_token_s), ("latency", _latency_s)):
-            theirs, mine = _medians(measured, of), _medians(simulation, of)
+            theirs, mine = _medians(seen, of), _medians(simulation, of)
             near = [abs(mine[client] / theirs[client] - 1) <= WITHIN for client in theirs.keys() & mine.keys()]
             ours[f"{scheduler.name}_{what}_clients"] = 100 * sum(near) / len(near)
             middle = median(mine[client] / theirs[client] for client in theirs.keys() & mine.keys())
@@ -199,8 +199,8 @@ def measure_medians(run: Run) -> Mapping[str, float]:
     return ours
 
 
-def _measured(file: str) -> list[Served]:
-    """What the clients of a run of the artefact saw."""
+def measured(file: str) -> list[Served]:
+    """What the clients of a run of the artefact saw.  Raises MissingWorkload."""
     with locate(f"vtc/{file}.csv").open(encoding="utf-8") as lines:
         rows = [row for row in csv.DictReader(lines) if float(row["latency_s"]) >= 0]
     found = []

@@ -40,6 +40,16 @@ class CostModel(Protocol):
         ...
 
 
+@frozen
+class EqualSteps:
+    """Each step takes as long as any other."""
+
+    ns: int
+
+    def step_ns(self, batch: Batch) -> int:
+        return self.ns
+
+
 def _ns(ps: int) -> int:
     return -(-ps // PS_PER_NS)
 

@@ -18,7 +18,8 @@ from attrs import evolve, frozen
 
 from schedspec import optimized
 from schedspec.reference import make
-from schedspec.reference.simulation import DEFAULT, PROFILES, Batch, Simulation, default_settings, metrics
+from schedspec.reference.simulation import DEFAULT, PROFILES, Simulation, default_settings, metrics
+from schedspec.reference.simulation.costs import EqualSteps
 from schedspec.spec.vocabulary import Settings, SubjectFactory
 from schedspec.spec.workloads import Incoming, MissingWorkload, parse_workload, to_requests
 
@@ -44,14 +45,6 @@ class Size:
 
 
 TINY = Size(requests=30, asked_ms=20, step_ms=(20,), rounds=1)
-
-
-@frozen
-class Constant:
-    ns: int
-
-    def step_ns(self, batch: Batch) -> int:
-        return self.ns
 
 
 def bench(size: Size) -> Iterator[Result]:
@@ -123,7 +116,7 @@ def beside(size: Size, work: Sequence[Incoming], step_ms: int, *, with_metrics: 
 
 
 def simulated(name: str, work: Sequence[Incoming], step_ms: int, *, with_metrics: bool) -> dict[str, Any]:
-    simulation = Simulation(SUBJECTS[name](SETTINGS, 0), Constant(step_ms * 1_000_000))
+    simulation = Simulation(SUBJECTS[name](SETTINGS, 0), EqualSteps(step_ms * 1_000_000))
 
     def go() -> None:
         log = simulation.run(work)

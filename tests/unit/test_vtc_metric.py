@@ -1,12 +1,10 @@
 """The measure of fairness is the one of VTC's tables: of its own measured runs it gives the published digits."""
 
-import csv
-from pathlib import Path
-
 import pytest
 
+from schedspec.reference.reproduce.vtc import measured
 from schedspec.reference.reproduce.vtc_metric import Served, service_difference, tokens_per_s
-from schedspec.spec.workloads.public import data_folder
+from schedspec.spec.workloads import MissingWorkload
 
 # VTC (OSDI 2024), table of the real trace: maximum and average service difference, tokens per second.
 PUBLISHED = {
@@ -21,28 +19,12 @@ PUBLISHED = {
 }
 
 
-def measured(path: Path) -> list[Served]:
-    with path.open(encoding="utf-8") as lines:
-        rows = [row for row in csv.DictReader(lines) if float(row["latency_s"]) >= 0]
-    return [
-        Served(
-            row["client"],
-            come := float(row["req_time_s"]),
-            come + float(row["ttft_s"]),
-            come + float(row["latency_s"]),
-            int(row["prompt_len"]),
-            int(row["output_len"]),
-        )
-        for row in rows
-    ]
-
-
 @pytest.mark.parametrize("scheduler", PUBLISHED)
 def test_measured_runs_give_the_published_table(scheduler: str) -> None:
-    path = data_folder() / "vtc" / f"real__{scheduler}.csv"
-    if not path.exists():
-        pytest.skip(f"{path} is not here: `schedspec data` says how to get it")
-    served = measured(path)
+    try:
+        served = measured(f"real__{scheduler}")
+    except MissingWorkload as error:
+        pytest.skip(str(error))
     found = service_difference(served)
     maximum, average, speed = PUBLISHED[scheduler]
     assert (round(found.maximum, 2), round(found.average, 2)) == (maximum, average)

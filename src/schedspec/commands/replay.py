@@ -26,6 +26,24 @@ from .parts import (
     workload_of,
 )
 
+MS = click.IntRange(min=1)
+CONDITIONS = (
+    click.option("--size", default="1", help="Prompts and outputs times this.", show_default=True),
+    click.option("--cv", help="Burstiness of times that are drawn: 0 even, 1 Poisson, more is bursts."),
+    click.option("--seed", type=int, default=0, show_default=True),
+    click.option("--ttft-ms", type=MS, default=1_000, help="Promised first token.", show_default=True),
+    click.option("--tpot-ms", type=MS, default=100, help="Promised time per token.", show_default=True),
+    click.option("--predict", is_flag=True, help="Requests come with a prediction of their output, which is right."),
+    click.option("--host-us", type=click.IntRange(min=0), default=0, help="Time to plan a step.", show_default=True),
+)
+"""Options of whatever runs a workload on a virtual clock, in the order of its help."""
+
+
+def under_conditions(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(CONDITIONS):
+        command = option(command)
+    return command
+
 
 @click.command()
 @click.argument("workload")
@@ -35,13 +53,7 @@ from .parts import (
 @click.option("--first-s", default=str(DEFAULT_FIRST_S), help="Seconds of the recorded workload.", show_default=True)
 @click.option("--rate", default="1", help="How many times as fast requests come: 2, 0.5, 1/3.", show_default=True)
 @click.option("--load", "loads", default="1", help="Runs at so many times that rate each: 0.5,1,2.", show_default=True)
-@click.option("--size", default="1", help="Prompts and outputs times this.", show_default=True)
-@click.option("--cv", help="Burstiness of times that are drawn: 0 even, 1 Poisson, more is bursts.")
-@click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--ttft-ms", type=click.IntRange(min=1), default=1_000, help="Promised first token.", show_default=True)
-@click.option("--tpot-ms", type=click.IntRange(min=1), default=100, help="Promised time per token.", show_default=True)
-@click.option("--predict", is_flag=True, help="Requests come with a prediction of their output, which is right.")
-@click.option("--host-us", type=click.IntRange(min=0), default=0, help="Time to plan a step.", show_default=True)
+@under_conditions
 @click.option("--door-time", is_flag=True, help="The door declares the time model of --cost, where a system has none.")
 @click.option("--price-per-hour", help="Of the machine, in any currency, to price useful tokens.")
 @click.option("--step-by-step", is_flag=True, help="Skip no decode steps; the result is the same.")
@@ -58,9 +70,7 @@ def replay(ctx: click.Context, /, workload: str, **options: Any) -> None:
     """
     with one_sentence(ctx):
         conditions, systems, loads = conditions_of(options), _systems(options), _loads(options["loads"])
-        source = workload_of({**options, "workload": workload}, as_json=options["as_json"])
-        if source is None:
-            raise click.UsageError("replay needs a workload: write KIND:FILE, fitted:NAME or hostile:KIND")
+        source = source_of("replay", workload, options)
         count = counted(source, min(system.settings.blocks * system.settings.block_size for system in systems))
         folder = report_folder(options["report"] or Path("build") / "report" / "replay", "replay.json")
         planned = {"systems": [system.name for system in systems], "loads": list(loads)}
@@ -85,6 +95,14 @@ def _replay_one(
 
     run = replay_one(system, work, conditions, show)
     told["runs"].append({"system": system.name, "load": load, **run})
+
+
+def source_of(command: str, workload: str, options: Mapping[str, Any]) -> Any:
+    """The workload, which there must be one of."""
+    source = workload_of({**options, "workload": workload}, as_json=options["as_json"])
+    if source is None:
+        raise click.UsageError(f"{command} needs a workload: write KIND:FILE, fitted:NAME or hostile:KIND")
+    return source
 
 
 def requests_of(source: Any, options: Mapping[str, Any]) -> Any:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
+from attrs import asdict
 from rich.markup import escape
 from rich.table import Table
 
@@ -69,7 +70,7 @@ def _show_list(chosen: list["Reproduction"], *, as_json: bool) -> None:
                 "name": one.name,
                 "title": one.title,
                 "source": one.source,
-                "constants": [{"name": c.name, "value": c.value, "source": c.source} for c in one.constants],
+                "constants": [asdict(constant) for constant in one.constants],
                 "targets": [target.name for target in one.targets],
             }
             for one in chosen

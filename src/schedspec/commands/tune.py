@@ -11,7 +11,7 @@ from attrs import evolve
 
 from ..conformance import terminal
 from ..spec.vocabulary import NS_PER_S, Settings, Subject, Unsupported
-from .parts import DEFAULT_FIRST_S, kept_off_stdout, one_sentence, read_settings, report_folder, workload_of
+from .parts import DEFAULT_FIRST_S, kept_off_stdout, one_sentence, read_settings, report_folder
 from .replay import (
     by_hundreds,
     conditions_of,
@@ -19,7 +19,9 @@ from .replay import (
     profile_of,
     replay_header,
     requests_of,
+    source_of,
     split_system,
+    under_conditions,
     with_time,
 )
 
@@ -37,13 +39,7 @@ TIMES = ("ttft_ns", "itl_ns", "queue_age_ns", "end_to_end_ns")
 @click.option("--setting", "settings", multiple=True, help="NAME=VALUE to start from (repeatable).")
 @click.option("--first-s", default=str(DEFAULT_FIRST_S), help="Seconds of the recorded workload.", show_default=True)
 @click.option("--rate", default="1", help="How many times as fast requests come: 2, 0.5, 1/3.", show_default=True)
-@click.option("--size", default="1", help="Prompts and outputs times this.", show_default=True)
-@click.option("--cv", help="Burstiness of times that are drawn: 0 even, 1 Poisson, more is bursts.")
-@click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--ttft-ms", type=click.IntRange(min=1), default=1_000, help="Promised first token.", show_default=True)
-@click.option("--tpot-ms", type=click.IntRange(min=1), default=100, help="Promised time per token.", show_default=True)
-@click.option("--predict", is_flag=True, help="Requests come with a prediction of their output, which is right.")
-@click.option("--host-us", type=click.IntRange(min=0), default=0, help="Time to plan a step.", show_default=True)
+@under_conditions
 @click.option("--door-time", is_flag=True, help="The door declares the time model of --cost, if it has none.")
 @click.option("--timeout-s", type=click.FloatRange(min=0.01), default=10.0, help="Per message.", show_default=True)
 @click.option("--report", type=click.Path(path_type=Path), help="Report folder.  Default: build/report/tune.")
@@ -61,9 +57,7 @@ def tune(ctx: click.Context, /, workload: str, **options: Any) -> None:
         conditions = conditions_of(options)
         subject, base = _start(options)
         controls = _controls(options, base)
-        source = workload_of({**options, "workload": workload}, as_json=options["as_json"])
-        if source is None:
-            raise click.UsageError("tune needs a workload: write KIND:FILE, fitted:NAME or hostile:KIND")
+        source = source_of("tune", workload, options)
         arrivals_ns = [arrival.now_ns for arrival in source.arrivals(base.blocks * base.block_size)]
         count, conditions = len(arrivals_ns), evolve(conditions, shares=_shares(arrivals_ns))
         factory = _factory(subject, options["timeout_s"])
