@@ -19,6 +19,7 @@ from . import rules, stays
 from .caps import Residents, held_by_client, held_lanes, usable_adapters
 from .compiled import Program, World, compile_program, state_reads, without
 from .content import BadRead, ContentShadow
+from .drafts import Drafts
 from .host import HostBlocks
 from .lane_ledger import LaneLedger
 from .ledger import Ledger
@@ -115,6 +116,7 @@ class StepView:
     victims: list[Victim] = Factory(list)
     acquired: dict[str, int] = Factory(dict)
     budget_left: int = 0
+    drafts: int = 0
 
     @property
     def growth_blocks(self) -> int:
@@ -187,6 +189,7 @@ class Monitor(HostBlocks):
         self.lines = Lines(in_order, by_length=bool(self.settings.resident_tokens))
         self.spells = Spells()
         self.deferred: dict[int, set[int]] = {}
+        self.drafts = Drafts()
         self.parking = Parking(self.settings.park_timeout_ns if self.claims(CLAIM) else 0)
         self._set_parameters()
         wanted = content and self.shows_tables
@@ -275,6 +278,10 @@ class Monitor(HostBlocks):
 
     def says(self, conjunct: Conjunct) -> str:
         return printed(conjunct.term, registry.names, registry.state.sorts)
+
+    def computed(self, request: str, end: int, *, stop: bool) -> None:
+        """A draft was right: a decode of one position."""
+        self._fire("Computed", request, end, 1, stop)
 
     def execute(self, step: int) -> list[int]:
         """Run a planned step in the content shadow: for each entry the identity that its sample depends on."""
@@ -466,8 +473,10 @@ class Monitor(HostBlocks):
                 self._charge_chunks(tracks, plan)
             if self.shows_tables:
                 self._check_writes(tracks, plan)
+        if plan.drafts:
+            self.drafts.plan(self, plan)
         self.last_step = max(self.last_step, plan.step)
-        view.budget_left = self.settings.token_budget - self.world.prefill - self.world.decode
+        view.budget_left = self.settings.token_budget - self.world.prefill - self.world.decode - view.drafts
         self._fire("EndStep", plan.step)
         self._tell("on_step", view)
         self._end_call()
@@ -504,12 +513,13 @@ class Monitor(HostBlocks):
                 self._late(request)
         else:
             self._check_reads(outcome.step)
-            self._settle(self.in_flight.pop(outcome.step), outcome)
+            self._settle(self.in_flight.pop(outcome.step), self.drafts.begin(outcome))
             if self._pledges:
                 self._check_pledges()
         self.parking.pauses = outcome.pauses if self.parks else {}
         self._apply("complete", message.answer)
         self._tell("on_complete", message.answer)
+        self.drafts.end(self)
         self.parking.pauses = {}
         self._fire("EndComplete", outcome.step, repeated, len(message.answer))
         self._end_call()
@@ -715,12 +725,25 @@ class Monitor(HostBlocks):
             self._waits_no_longer(track, admitted=False)
 
     def _delivered(self, requests: Sequence[str], tokens: Sequence[int]) -> None:
+        if not self.drafts.accepted:
+            self._deliver(requests, tokens)
+            return
+        told: set[str] = set()
+        for request, token in zip(requests, tokens, strict=True):
+            track = self.tracks.get(request)
+            expected = self.drafts.next_token(self, track) if track is not None and request in told else None
+            told.add(request)
+            self._deliver([request], [token], expected)
+
+    def _deliver(self, requests: Sequence[str], tokens: Sequence[int], accepted: int | None = None) -> None:
         tracks = self._tracks_of(requests)
         if None in tracks:
             unknown = requests[tracks.index(None)]
             raise ProtocolError("complete", "deltas.delivered", unknown, "is a request that was never submitted")
         expected = tokens
-        if self._outcome is not None:
+        if accepted is not None:
+            expected = [accepted]
+        elif self._outcome is not None:
             expected = _in_order(requests, self._outcome.request, self._outcome.token, tokens)
         self._fire_many("Deliver", requests, tokens, expected)
         for track, token in zip(tracks, tokens, strict=True):

@@ -8,6 +8,7 @@ from schedspec.spec.vocabulary import Door, Lane, Settings
 
 from .parked_scenarios import PARKED
 from .scenarios_of_iterations import BUILDERS as OF_ITERATIONS
+from .scenarios_of_neighbours import BUILDERS as OF_NEIGHBOURS
 from .scenarios_of_swapping import BUILDERS as OF_SWAPPING
 from .scenarios_of_transfers import BUILDERS as OF_TRANSFERS
 from .script import COMPLETE, RETRY, STEP, Op, Script, cancel, leave, rounds, submit
@@ -698,4 +699,5 @@ _BUILDERS = (
     *OF_ITERATIONS,
     *OF_SWAPPING,
     *OF_TRANSFERS,
+    *OF_NEIGHBOURS,
 )
