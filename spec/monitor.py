@@ -83,7 +83,7 @@ class Monitor(Deltas):
         plan: Plan = message.answer
         if plan.step < 1:
             raise ProtocolError("step", "step", plan.step, "steps are numbered from 1")
-        somebody_enters = not self.held.keys().isdisjoint(plan.request)
+        somebody_enters = bool(self.held) and not self.held.keys().isdisjoint(plan.request)
         tracks = [] if somebody_enters else self._planned(plan)
         view = self.view = StepView(plan, self.available(), not self.in_flight)
         self._fire("BeginStep", plan.step)
