@@ -88,7 +88,7 @@ class BulkMonitor(Monitor):
         names = set().union(*(scan.names for scan in self.scans.values()))
         self._table = Table(Engine, "RequestId", names, _OFTEN)
         self._rounds = Rounds(self._table, _OFTEN)
-        self._dropped = dropped
+        self._without = dropped
         self._in_place: dict[str, InPlace] = {}
 
     def _column_shadow(self, plain: ContentShadow) -> ColumnShadow:
@@ -147,7 +147,7 @@ class BulkMonitor(Monitor):
             self._functions = {event: function_of(scan) for event, scan in self.scans.items()}
             for event, once in _ONCE.items():
                 self._in_place[event] = in_place(
-                    registry, event, self.program.active, self._dropped, once=once, table=self._table
+                    registry, event, self.program.active, self._without, once=once, table=self._table
                 )
         return True
 

@@ -30,6 +30,7 @@ from .clients import ClientQueue
 from .door import refusal
 from .ints import LARGEST, NOTHING, Bools, Ints, integers
 from .job import NO_ROW, Job
+from .plain_clients import PlainClients, are_plain
 from .promises import capabilities, refuse
 from .queue import Queue, one_queue
 from .sharing import SHARINGS
@@ -611,6 +612,8 @@ class Scheduler:
 
 
 def new_queue(settings: Settings) -> Queue:
+    if are_plain(settings):
+        return PlainClients.of(settings)
     if settings.policy in SHARINGS:
         return ClientQueue.of(settings)
     return one_queue(settings)
