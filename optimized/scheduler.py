@@ -150,14 +150,18 @@ class Scheduler(Ticks):
 
     # --- the same for simulations, which count calm steps by a clock -----------------------------------------
 
+    def runs_ahead(self) -> bool:
+        """Whether `run_ahead` would do a step, if there are blocks for it."""
+        self.begin_at_once()
+        return self.calendar is not None and not self.in_flight and self.is_shut(self.calendar)
+
     def run_ahead(self, steps: int, stopping: Sequence[str] = ()) -> tuple[int, Sequence[Delta]]:
         """Up to so many steps and their results in one go, as long as the calendar stands and nobody who waits could
         enter; the models of `stopping` stop in the last one.  How many were done, and the deltas of that one's result,
         if it was; the state is what as many single ones would have left."""
         self.deltas, self.record = [], False
-        self.begin_at_once()
-        calendar = self.calendar
-        if calendar is None or self.in_flight or not self.is_shut(calendar):
+        calendar = self.calendar if self.runs_ahead() else None
+        if calendar is None:
             return 0, ()
         ends = 0 < len(stopping) < len(calendar.order) and steps <= calendar.next_end - calendar.steps
         before = calendar.steps
