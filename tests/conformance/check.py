@@ -187,7 +187,8 @@ Progress = Callable[[str, float, str], None]
 @define(kw_only=True)
 class Check:
     """One subject, one seed, one depth.  `rerun` is the command of a second process for the DET rules, `pinned` are
-    settings that every run has, `only` the rules that are judged, `stop_at` the rule whose break ends the search."""
+    settings that every run has, `only` the rules that are judged, `stop_at` the rule whose break ends the search,
+    `command` what was typed."""
 
     name: str
     factory: SubjectFactory
@@ -201,6 +202,7 @@ class Check:
     pinned: Mapping[str, object] = Factory(dict)
     timeout_s: float = 10.0
     stop_at: str | None = None
+    command: str = ""
     progress: Progress = lambda stage, part, note: None
     findings: Findings = Factory(Findings)
     seconds: float = 0.0
