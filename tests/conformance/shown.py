@@ -31,6 +31,7 @@ from .timeline import Decision, Timeline
 
 NEIGHBOURHOOD = 2_000
 """Of a long run so many messages before a break are kept."""
+SHORT = 120
 
 
 @frozen(kw_only=True)
@@ -71,9 +72,9 @@ class Reasons(TraceRule):
             self.timeline.decisions.append(Decision(self.timeline.message, step, request, "waits", says, computed=True))
 
 
-def watched(header: Header, messages: Iterable[Message], first: int = 1) -> tuple[Timeline, Any, list[Violation]]:
-    """The picture of a run from message `first` on, the monitor after it, and the first break of each rule."""
-    timeline = Timeline(header, first)
+def watched(header: Header, messages: Iterable[Message], *, apart: bool = False) -> tuple[Timeline, list[Violation]]:
+    """The picture of a run, and the first break of each rule."""
+    timeline = Timeline(header, apart=apart)
     monitor = new_monitor(header, explain=True)
     if hasattr(monitor, "listen") and "wait_log" not in header.capabilities.claims:
         monitor.listen(Reasons(timeline))
@@ -89,7 +90,7 @@ def watched(header: Header, messages: Iterable[Message], first: int = 1) -> tupl
                 judges = False  # a run that makes no sense from here on is still drawn
                 if fault.rule is not None and fault.rule in registry.rules:
                     broken.setdefault(fault.rule, by_protocol(fault, fault.rule, timeline.message))
-    return timeline, monitor, list(broken.values())
+    return timeline, list(broken.values())
 
 
 def by_protocol(fault: ProtocolError, rule: str, message: int) -> Violation:
@@ -100,9 +101,14 @@ def by_protocol(fault: ProtocolError, rule: str, message: int) -> Violation:
 
 def shown(case: Case, *, test: Sequence[str] = (), trace: str = "") -> Shown:
     """A failure whose run is at hand."""
-    timeline = case.timeline or watched(case.header, case.messages)[0]
+    timeline = case.timeline or watched(case.header, case.messages, apart=is_short(case.messages))[0]
     name = f"test_{case.rule.lower().replace('-', '_')}.py"
     return Shown(case=case, timeline=timeline, test="\n".join(test), test_name=name, trace=trace)
+
+
+def is_short(messages: Sequence[Message]) -> bool:
+    """Each call of it may have a column of its own."""
+    return len(messages) <= SHORT
 
 
 # --- from a folder -----------------------------------------------------------------------------------------
@@ -127,7 +133,7 @@ def stored_failure(trace: Path, told: Mapping[str, Any]) -> Shown:
     stored = load_failure(script) if script.exists() else None
     header, messages = read_trace(trace)
     run = list(messages)
-    timeline, _, broken = watched(header, run)
+    timeline, broken = watched(header, run, apart=is_short(run))
     violation = next((v for v in broken if v.rule == rule), None)
     case = Case(
         rule=rule,

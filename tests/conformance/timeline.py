@@ -5,7 +5,7 @@ them; memory is that of what lives, and of the columns that are kept.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Literal
 
 from attrs import Factory, define, frozen
@@ -18,6 +18,8 @@ from .names import deltas_of
 from .narrate import Teller
 
 MOST_COLUMNS = 1_200
+
+CALLS = {"submit": "submissions", "cancel": "cancel {}", "notify": "news"}
 
 Doing = Literal["door", "waits", "parked", "runs", "again", "swapped", "between", "over"]
 """Held at the door; waits; parked; has a seat; waits after a preemption; the same, saved in host memory; between two
@@ -102,7 +104,8 @@ class Cell:
 @define
 class Column:
     """A step (its id, and whose), or what came between it and the next one.  `first` and `last`: its messages, as the
-    monitor counts them.  `changed`: places of blocks that changed, with what they are used for after it."""
+    monitor counts them, the latter of this `kind`.  `changed`: places of blocks that changed, with what they are used
+    for after it."""
 
     step: int | None
     pool: str
@@ -113,6 +116,8 @@ class Column:
     changed: dict[Place, Holding | None] = Factory(dict)
     counts: dict[tuple[str, str], int] = Factory(dict)
     tokens: int = 0
+    kind: str = ""
+    calls: list[str] = Factory(list)
     events: list[str] = Factory(list)
 
 
@@ -188,11 +193,13 @@ DECISIONS = frozenset(
 
 
 class Timeline:
-    """Feed it all messages of a run, in order; what came before message `first` is not drawn."""
+    """Feed it all messages of a run, in order; what came before message `first` is not drawn.  `apart`: between two
+    steps each call has a column of its own, but for submissions in a row; else they share one."""
 
-    def __init__(self, header: Header, first: int = 1, most: int = MOST_COLUMNS) -> None:
+    def __init__(self, header: Header, first: int = 1, most: int = MOST_COLUMNS, *, apart: bool = False) -> None:
         self.header = header
         self.first = first
+        self.apart = apart
         self.message = 0
         self.step = 0
         self.columns: deque[Column] = deque()
@@ -237,8 +244,16 @@ class Timeline:
             plan: Plan = message.answer
             self.step = plan.step
             self._add(Column(plan.step, plan.pool or "", self.message, message.now_ns))
-        elif not self.columns or self.columns[-1].step is not None:
+        elif not self.columns or self.columns[-1].step is not None or self._is_apart(message):
             self._add(Column(None, "", self.message, message.now_ns))
+        if message.kind in CALLS:
+            self.columns[-1].calls.append(CALLS[message.kind].format(message.given))
+        elif message.kind == "complete":
+            self.columns[-1].calls.append(f"complete step {message.given.step}")
+
+    def _is_apart(self, message: Message) -> bool:
+        last = self.columns[-1].kind
+        return self.apart and (message.kind != "submit" or last != "submit")
 
     def _add(self, column: Column) -> None:
         self._forget()
@@ -257,7 +272,7 @@ class Timeline:
 
     def _close(self, message: Message) -> None:
         column = self.columns[-1]
-        column.last = self.message
+        column.last, column.kind = self.message, message.kind
         column.changed |= {place: self.holdings.holding.get(place) for place in self.holdings.changed}
         self.holdings.changed.clear()
         column.counts = {key: count for key, count in self.holdings.counts.items() if count}
@@ -362,14 +377,6 @@ class Timeline:
 
     def _decide(self, request: str, what: str, says: str) -> None:
         self.decisions.append(Decision(self.message, self.step, request, what, says))
-
-
-def timeline_of(header: Header, messages: Iterable[Message]) -> Timeline:
-    """Of messages at hand."""
-    timeline = Timeline(header)
-    for message in messages:
-        timeline.feed(message)
-    return timeline
 
 
 def histories(timeline: Timeline) -> dict[Place, list[Holding | None]]:

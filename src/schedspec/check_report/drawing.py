@@ -93,7 +93,7 @@ class Drawing:
     @property
     def step_px(self) -> int:
         """How wide a step is: few of them need not be small."""
-        return 27 if len(self.heads) > 24 else 38 if len(self.heads) > 12 else 56
+        return 27 if len(self.heads) > 24 else 42 if len(self.heads) > 12 else 72
 
     @property
     def folded_steps(self) -> int:
@@ -169,16 +169,22 @@ class Drawer:
     def _head(self, place: int, column: Column) -> Head:
         label = "" if column.step is None else f"{column.step}"
         is_bad = place == self.bad_place
-        events = f": {'; '.join(column.events)}" if column.events else ""
-        return Head(label, self._when(place) + events, column.step is not None, is_bad, place not in self.shown)
+        told = self._short("; ".join(column.events or dict.fromkeys(column.calls)))
+        return Head(
+            label,
+            self._when(place) + (f" ({told})" if told else ""),
+            column.step is not None,
+            is_bad,
+            place not in self.shown,
+        )
 
     def _when(self, place: int) -> str:
         column = self.columns[place]
         if column.step is not None:
             pool = f" of the {column.pool} pool" if column.pool else ""
             return f"step {column.step}{pool}"
-        before = self.columns[place - 1].step if place else None
-        return f"after step {before}" if before is not None else "before the next step"
+        before = next((c.step for c in reversed(self.columns[:place]) if c.step is not None), None)
+        return f"after step {before}" if before is not None else "before the first step that is drawn"
 
     # --- requests ----------------------------------------------------------------------------------------
 

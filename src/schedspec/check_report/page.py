@@ -172,7 +172,15 @@ def rendered(template: str, told: Mapping[str, Any], **what: Any) -> str:
     counts = Counter(result["verdict"] for result in told["rules"].values())
     verdicts = [(verdict, counts[verdict]) for verdict in VERDICTS if counts[verdict]]
     said = {"faults": (), "notes": (), "command": "", **told, "headline": headline(told), "about": about(told)}
-    more = {"script": script, "script_hash": digest, "verdicts": verdicts, "rules": list(rules_of(told))}
+    broken = any(counts[verdict] for verdict in VERDICTS[:2])
+    hidden = ("pass", "not claimed", "not observable") if broken else ("not claimed", "not observable")
+    more = {
+        "hidden": hidden,
+        "script": script,
+        "script_hash": digest,
+        "verdicts": verdicts,
+        "rules": list(rules_of(told)),
+    }
     return environment().get_template(template).render(told=said, **what, **more) + "\n"
 
 
