@@ -14,7 +14,7 @@ from .protocol import ProtocolError
 from .vocabulary import Outcome, Plan
 
 if TYPE_CHECKING:
-    from .monitor import Monitor
+    from .judging import Judge
     from .tracks import Track
 
 CLAIM = "drafts"
@@ -31,7 +31,7 @@ class Drafts:
 
     # --- a plan ------------------------------------------------------------------------------------------
 
-    def plan(self, m: "Monitor", plan: Plan) -> None:
+    def plan(self, m: "Judge", plan: Plan) -> None:
         """STEP-1, 6 and 7, and KV-4, as far as they speak of drafts."""
         if not m.claims(CLAIM):
             hint = f"claim {CLAIM!r} where draft_tokens is not 0, and nowhere else"
@@ -50,7 +50,7 @@ class Drafts:
             self._judge(m, request, count, ends, is_decode=request in decodes)
         self._judge_sum(m, sum(plan.drafts.values()))
 
-    def _judge(self, m: "Monitor", request: str, count: int, ends: Mapping[str, int], *, is_decode: bool) -> None:
+    def _judge(self, m: "Judge", request: str, count: int, ends: Mapping[str, int], *, is_decode: bool) -> None:
         m.count("STEP-6")
         victims = m.view.victims if m.view is not None else ()
         if request not in ends and any(victim.track.id == request for victim in victims):
@@ -67,7 +67,7 @@ class Drafts:
         elif m.shows_tables and ends[request] + count > (room := m.world.RequestId[request].room):
             m.fail("KV-4", "drafts", "the block table covers drafts", request=request, drafts=count, room=room)
 
-    def _judge_sum(self, m: "Monitor", drafts: int) -> None:
+    def _judge_sum(self, m: "Judge", drafts: int) -> None:
         m.count("STEP-1")
         prefill, decode, budget = m.world.prefill, m.world.decode, m.settings.token_budget
         if (prefill or m.claims("hard_budget")) and prefill + decode + drafts > budget:
@@ -95,7 +95,7 @@ class Drafts:
         stops = [stop and not tokens for stop, tokens in zip(outcome.stop, outcome.accepted, strict=True)]
         return evolve(outcome, stop=stops)
 
-    def next_token(self, m: "Monitor", track: "Track") -> int | None:
+    def next_token(self, m: "Judge", track: "Track") -> int | None:
         """The next accepted token of a request that stands, which is planned and computed with that."""
         tokens = self.accepted.get(track.id)
         if not tokens or track.ended or track.id not in m.world.running:
@@ -112,7 +112,7 @@ class Drafts:
         m.computed(track.id, record.issued, stop=track.id in self.stops and not tokens)
         return token
 
-    def end(self, m: "Monitor") -> None:
+    def end(self, m: "Judge") -> None:
         """What nobody delivered is owed."""
         for request in list(self.accepted):
             if request in m.tracks:

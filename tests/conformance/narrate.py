@@ -55,13 +55,18 @@ class Line:
 
 
 def step_table(
-    messages: Sequence[Message], bad_message: int | None, matter: frozenset[str] = NOBODY, *, caching: bool = False
+    messages: Sequence[Message],
+    bad_message: int | None,
+    matter: frozenset[str] = NOBODY,
+    *,
+    caching: bool = False,
+    before: int = 0,
 ) -> list[Line]:
     """`bad_message`: the monitor's count of the message that broke the rule, snapshots included; `matter`: requests
-    that no list may leave out; `caching`: equal prefixes are worth a word."""
+    that no list may leave out; `caching`: equal prefixes are worth a word; `before`: calls that came before these."""
     lines: list[Line] = []
     teller = Teller(matter, caching)
-    number = 0
+    number = before
     for place, message in enumerate(messages, start=1):
         bad = place == bad_message
         if message.kind == "observe":
