@@ -11,7 +11,7 @@ kernels_pip := .venv-kernels/bin/python -m pip --disable-pip-version-check insta
 vector_flags := -std=c99 -O1 -Wall -Wextra -Werror
 vector_bugs = $(shell sed -n '/^enum fault/,/^};/s/^    \([A-Z_]*\).*/\1/p' tests/vectors/scheduler.c | grep -v '^NONE$$')
 
-.PHONY: help check test lint bench bench-gpu kernels proofs exhaust vidur vllm vllm-known vllm-matrix vtc vectors clean
+.PHONY: help check test lint bench bench-gpu kernels proofs exhaust mutants vidur vllm vllm-known vllm-matrix vtc vectors clean
 
 help:
 	@echo 'make check    hold the reference to the specification (installs the base and the suite only)'
@@ -19,6 +19,7 @@ help:
 	@echo 'make lint     check style, types and who imports whom'
 	@echo 'make proofs   run the proofs, and the search in small scopes; ARGS=--mutants: of each guard and effect, what pins it'
 	@echo 'make exhaust  that search alone; ARGS=--deep takes minutes'
+	@echo 'make mutants  look for public bugs of schedulers as planted faults; ARGS="--only B01 --seeds 0" (minutes)'
 	@echo 'make bench    measure speeds, beside vLLM and Vidur where `make vllm` and `make vidur` have been'
 	@echo 'make kernels  install torch and triton beside the suite, into .venv-kernels (2 GB), and test the kernels'
 	@echo 'make bench-gpu  measure a step and attention on a CUDA device; PYTHON=... has torch and triton'
@@ -75,6 +76,9 @@ vectors: build/vectors/scheduler
 build/vectors/scheduler: tests/vectors/scheduler.c
 	@mkdir -p $(@D)
 	$(CC) $(vector_flags) -o $@ $<
+
+mutants: .venv/dev.stamp
+	$(bin)/python -m tests.mutants.bugs $(ARGS)
 
 vtc: build/vtc
 

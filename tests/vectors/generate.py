@@ -152,8 +152,8 @@ def main(check: bool, anew: bool, only: Sequence[str]) -> None:
         raise click.UsageError(f"{unknown[0]} is no rule that a trace can keep or break")
     stored = [] if anew else [vector for vector in read() if vector.rule not in only]
     if check:
-        stale = _stale(files(stored))
-        click.echo("\n".join(f"stale: {_shown(path)}" for path in stale) or "every vector is as it would be written")
+        stale = stale_ones(stored)
+        click.echo("\n".join(f"stale: {name}" for name in stale) or "every vector is as it would be written")
         sys.exit(bool(stale))
     made = files(completed(list(standing(stored))))
     for path in _left_over(made):
@@ -164,9 +164,15 @@ def main(check: bool, anew: bool, only: Sequence[str]) -> None:
     click.echo(f"{len(made)} files, {sum(len(text.encode()) for text in made.values()) // 1000} kB")
 
 
-def _stale(made: Mapping[Path, str]) -> list[Path]:
+def stale_ones(stored: Sequence[Vector]) -> list[str]:
+    """Vectors that no longer show what they should, rules without one, and files that would be written otherwise."""
+    kept = list(standing(stored))
+    ids = {vector.id for vector in kept}
+    wrong = {vector.id for vector in stored} - ids
+    missing = {f"{rule}.{verdict}" for rule in rules() for verdict in ("pass", "fail")} - ids
+    made = files(kept)
     changed = {path for path, text in made.items() if not path.exists() or path.read_text(encoding="utf-8") != text}
-    return sorted(changed | _left_over(made))
+    return sorted(wrong | missing) + sorted(_shown(path) for path in changed | _left_over(made))
 
 
 def _left_over(made: Mapping[Path, str]) -> set[Path]:
