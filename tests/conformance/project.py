@@ -143,6 +143,7 @@ def _step(message: Message, kept: set[str], named: set[int]) -> Message:
             samples=[plan.samples[row] for row in rows],
             deltas=_deltas(plan.deltas, kept, named),
             pool=plan.pool,
+            drafts={request: count for request, count in plan.drafts.items() if request in kept},
         ),
     )
 
@@ -156,6 +157,7 @@ def _complete(message: Message, kept: set[str], named: set[int]) -> Message:
         token=[outcome.token[row] for row in rows],
         stop=[outcome.stop[row] for row in rows],
         pause=[outcome.pause[row] for row in rows] if outcome.pause else (),
+        accepted=[outcome.accepted[row] for row in rows] if outcome.accepted else (),
     )
     return evolve(message, given=given, answer=_deltas(message.answer, kept, named))
 
