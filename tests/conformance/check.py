@@ -97,7 +97,7 @@ class Known:
 class Findings:
     """What has been seen so far.  `known`: expected failures that still fail, by rule; `covered`: rules that broke only
     where a known one explains it; `recorded`: new failures that are known from now on; `stale`: what is wrong with the
-    list of the expected."""
+    list of the expected; `only`: the rules that are judged, if not all are."""
 
     refused_settings: dict[str, Unsupported] = Factory(dict)
     capabilities: Capabilities | None = None
@@ -118,6 +118,7 @@ class Findings:
     covered: dict[str, Known] = Factory(dict)
     recorded: dict[str, Known] = Factory(dict)
     stale: list[str] = Factory(list)
+    only: frozenset[str] = frozenset()
 
     def add(self, driver: Driver, stage: str) -> None:
         """Count a run, and keep the smallest script that breaks each rule."""
@@ -190,7 +191,8 @@ Progress = Callable[[str, float, str], None]
 @define(kw_only=True)
 class Check:
     """One subject, one seed, one depth.  `rerun` is the command of a second process for the DET rules, `pinned` are
-    settings that every run has, `only` the rules that are judged, `stop_at` the rule whose break ends the search."""
+    settings that every run has, `only` the rules that are judged, `stop_at` the rule whose break ends the search,
+    `command` what was typed."""
 
     name: str
     factory: SubjectFactory
@@ -204,6 +206,7 @@ class Check:
     pinned: Mapping[str, object] = Factory(dict)
     timeout_s: float = 10.0
     stop_at: str | None = None
+    command: str = ""
     progress: Progress = lambda stage, part, note: None
     findings: Findings = Factory(Findings)
     seconds: float = 0.0
@@ -214,6 +217,7 @@ class Check:
     def run(self) -> Findings:
         """All stages.  Raises ProtocolError or Unsupported only if no subject can be made at all."""
         begun = time.monotonic()
+        self.findings.only = self.only
         try:
             self._scenarios()
             self._search()
@@ -463,8 +467,9 @@ class RuleResult:
 
 
 def results(findings: Findings) -> dict[str, RuleResult]:
-    """The verdict of each rule, in catalogue order."""
-    return {rule.id: _result(findings, rule) for rule in registry.sorted_rules()}
+    """The verdict of each rule that is judged, in catalogue order."""
+    only = findings.only or registry.rules
+    return {rule.id: _result(findings, rule) for rule in registry.sorted_rules() if rule.id in only}
 
 
 def _result(findings: Findings, rule: Rule) -> RuleResult:
