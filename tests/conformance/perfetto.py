@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from attrs import Factory, define
+from attrs import Factory, define, evolve
 
 from schedspec.spec.trace import read_trace
 from schedspec.spec.vocabulary import Delta, Header, Message, Outcome, Plan
@@ -107,6 +107,7 @@ class Export:
     teller: Teller = Factory(Teller)
     last_tid: int = 0
     lanes: int = 0
+    running: int = 0
 
     def __attrs_post_init__(self) -> None:
         subject = short_name(self.header.subject)
@@ -135,7 +136,7 @@ class Export:
             self._instant(message.given, "cancel")
         for delta in deltas_of(message):
             self._delta(delta)
-        if message.kind not in ("observe", "end"):
+        if message.kind in ("step", "complete", "cancel"):
             self._counters()
         if (rule := self.broken.get(self.message)) is not None:
             self.put("i", f"{rule} is broken", SCHEDULER, 0, s="g", args={"message": self.message})
@@ -145,7 +146,7 @@ class Export:
         for step in list(self.flights):
             self._land(step)
         for track in self.tracks.values():
-            self._close(track)
+            self._close(track, track.known)
         self.file.write("\n]}\n")
         return self.events
 
@@ -203,15 +204,16 @@ class Export:
     def _submitted(self, message: Message) -> None:
         request, receipt = message.given, message.answer
         doing = at_the_door(self.header, request, receipt)
-        if request.id not in self.tracks:
+        is_new = request.id not in self.tracks
+        if is_new:
             self.last_tid += 1
             known = Known(self.last_tid, doing, request.prompt_tokens)
             self.tracks[request.id] = Track(self.last_tid, known, self.now_us)
             name = short_name(request.id) or '""'
             self.put("M", "thread_name", REQUESTS, self.last_tid, args={"name": name})
             self.put("M", "thread_sort_index", REQUESTS, self.last_tid, args={"sort_index": self.last_tid})
-        self._instant(request.id, receipt.verdict, says=self.teller.receipt(receipt))
-        if doing == "over" and receipt.verdict != "duplicate":
+        self._instant(request.id, receipt.verdict, says=short_name(self.teller.receipt(receipt)))
+        if doing == "over" and is_new:
             del self.tracks[request.id]
 
     def _delta(self, delta: Delta) -> None:
@@ -222,24 +224,21 @@ class Export:
         track = self.tracks.get(request)
         if track is None:
             return
-        before, why = track.known.doing, track.known.why
+        before = evolve(track.known)
         turn(track.known, delta)
-        if track.known.doing != before or track.known.why != why:
-            now = track.known.doing, track.known.why
-            track.known.doing, track.known.why = before, why
-            self._close(track)
-            track.known.doing, track.known.why = now
+        if track.known != before:
+            self._close(track, before)
             track.since_us = max(self.now_us, track.ran_until_us)
+            self.running += (track.known.doing == "runs") - (before.doing == "runs")
         if delta[0] not in ("took", "gave", "shared", "indexed"):
             self._instant(request, delta[0], says=short_name(self.teller.delta(delta)))
         if track.known.doing == "over":
             del self.tracks[request]
 
-    def _close(self, track: Track) -> None:
+    def _close(self, track: Track, known: Known) -> None:
         """What it did until now is a slice."""
-        name = SLICES.get(track.known.doing, "")
-        if name:
-            why = f" for {track.known.why}" if track.known.why else ""
+        if name := SLICES.get(known.doing, ""):
+            why = f" for {known.why}" if known.why else ""
             until_us = max(self.now_us, track.ran_until_us)
             self._span(name + why, REQUESTS, track.tid, track.since_us, until_us, {})
 
@@ -255,10 +254,8 @@ class Export:
             self.put("C", f"blocks {pool}".strip(), MEMORY, 0, args={**used, "free": max(free, 0)})
         if self.header.settings.host_blocks:
             self.put("C", "host blocks", MEMORY, 0, args={"used": self.holdings.counts["host", "host"]})
-        doing = [track.known.doing for track in self.tracks.values()]
-        self.put(
-            "C", "requests", MEMORY, 0, args={"run": doing.count("runs"), "wait": len(doing) - doing.count("runs")}
-        )
+        run = self.running
+        self.put("C", "requests", MEMORY, 0, args={"run": run, "wait": len(self.tracks) - run})
 
     # --- events ------------------------------------------------------------------------------------------
 

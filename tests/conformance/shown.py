@@ -119,6 +119,9 @@ def read_report(folder: Path) -> tuple[dict[str, Any], list[Shown]]:
     told = read_json(folder / "report.json")
     if not isinstance(told, dict) or not isinstance(told.get("rules"), dict):
         raise ValueError(f"{folder / 'report.json'} has no rules: it is no report of schedspec")
+    for rule, result in told["rules"].items():
+        if not isinstance(result, dict) or not {"verdict", "level"} <= result.keys():
+            raise ValueError(f"{folder / 'report.json'}: {rule} has no verdict and level: it is no report of schedspec")
     traces = sorted((folder / "failures").glob("*.jsonl"), key=lambda path: _order(path.stem))
     return told, [stored_failure(path, told) for path in traces if path.stem in registry.rules]
 

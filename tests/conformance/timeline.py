@@ -301,7 +301,7 @@ class Timeline:
 
     def _submitted(self, request: Request, receipt: Receipt) -> None:
         doing = at_the_door(self.header, request, receipt)
-        if receipt.verdict == "duplicate" and request.id in self.known:
+        if receipt.verdict != "accepted" and request.id in self.known:
             doing = self.known[request.id].doing
         else:
             self._count += 1

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from attrs import Factory, define, frozen
 
 from ..conformance.holdings import STATES, Holding
-from ..conformance.names import Names, short_name
+from ..conformance.names import Names, printable, short_name
 from ..conformance.narrate import counted, ranges
 from ..conformance.timeline import DOING, Cell, Column, Timeline, histories
 
@@ -240,7 +240,7 @@ class Drawer:
         return "; ".join([*cell.says, *waits]) or doing
 
     def _short(self, text: str) -> str:
-        text = self.names.short(text)
+        text = printable(self.names.short(text))
         return text if len(text) <= MOST_LETTERS else text[:MOST_LETTERS] + "…"
 
     def _hue(self, request: str) -> str:
