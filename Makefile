@@ -8,7 +8,7 @@ vllm_worst := --setting policy=priority --setting prefix_caching=true
 vllm_pip := .venv-vllm/bin/python -m pip --disable-pip-version-check install -q
 kernels_pip := .venv-kernels/bin/python -m pip --disable-pip-version-check install -q --no-compile
 
-.PHONY: help check test lint bench bench-gpu kernels proofs exhaust vidur vllm vllm-known vllm-matrix vtc clean
+.PHONY: help check test lint bench bench-gpu kernels proofs exhaust mutants vidur vllm vllm-known vllm-matrix vtc clean
 
 help:
 	@echo 'make check    hold the reference to the specification (installs the base and the suite only)'
@@ -16,6 +16,7 @@ help:
 	@echo 'make lint     check style, types and who imports whom'
 	@echo 'make proofs   run the proofs, and the search in small scopes; ARGS=--mutants: of each guard and effect, what pins it'
 	@echo 'make exhaust  that search alone; ARGS=--deep takes minutes'
+	@echo 'make mutants  look for public bugs of schedulers as planted faults; ARGS="--only B01 --seeds 0" (minutes)'
 	@echo 'make bench    measure speeds, beside vLLM and Vidur where `make vllm` and `make vidur` have been'
 	@echo 'make kernels  install torch and triton beside the suite, into .venv-kernels (2 GB), and test the kernels'
 	@echo 'make bench-gpu  measure a step and attention on a CUDA device; PYTHON=... has torch and triton'
@@ -57,6 +58,9 @@ proofs: .venv/dev.stamp
 
 exhaust: .venv/dev.stamp
 	$(bin)/schedspec exhaust $(ARGS)
+
+mutants: .venv/dev.stamp
+	$(bin)/python -m tests.mutants.bugs $(ARGS)
 
 vtc: build/vtc
 

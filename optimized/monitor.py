@@ -24,6 +24,7 @@ from schedspec.spec.vocabulary import Delta, Header, Message, Outcome, Plan
 from .cells import Table
 from .columns import Column, Together, column_of, function_of
 from .content import IS_CHAINED, ColumnShadow, Standing
+from .in_place import InPlace, in_place
 from .later import TOKENS, Later, grown, listening
 from .scans import NoScan, Scan, scan_of
 from .steady import Rounds
@@ -87,6 +88,8 @@ class BulkMonitor(Monitor):
         names = set().union(*(scan.names for scan in self.scans.values()))
         self._table = Table(Engine, "RequestId", names, _OFTEN)
         self._rounds = Rounds(self._table, _OFTEN)
+        self._without = dropped
+        self._in_place: dict[str, InPlace] = {}
 
     def _column_shadow(self, plain: ContentShadow) -> ColumnShadow:
         return ColumnShadow(
@@ -142,6 +145,10 @@ class BulkMonitor(Monitor):
             for track in self.tracks.values():
                 self._stands(track)
             self._functions = {event: function_of(scan) for event, scan in self.scans.items()}
+            for event, once in _ONCE.items():
+                self._in_place[event] = in_place(
+                    registry, event, self.program.active, self._without, once=once, table=self._table
+                )
         return True
 
     def _stands(self, track: Track) -> None:
@@ -205,6 +212,23 @@ class BulkMonitor(Monitor):
         self.together += count * done
         return done
 
+    def cells_of(self, requests: Sequence[str], name: str) -> list[int]:
+        table = self._table
+        if not self._functions or name not in table.maps or table.odd:
+            return super().cells_of(requests, name)
+        memory, index = getattr(table, "mem_" + name), table.index
+        return [memory[index[request]] for request in requests]
+
+    def _fire_in_place(self, event: str, *columns: Sequence[Any]) -> None:
+        """One after the other, none of them twice."""
+        function = self._in_place.get(event)
+        if function is None:
+            super()._fire_many(event, *columns)
+            return
+        function(self.world, self._table, *columns)
+        if self.world.failed:
+            self._note(event, list(zip(*columns, strict=True)))
+
     def _array(self, column: Any, kind: str) -> Column:
         """What nobody changes, and was read before, is not read again."""
         if isinstance(column, np.ndarray):
@@ -256,12 +280,12 @@ class BulkMonitor(Monitor):
         one_each = count == len(requests) and all(moved)
         holders = requests if one_each else [r for r, some in zip(requests, moved, strict=True) for _ in some]
         if kind == "gave":
-            super()._fire_many("Give", holders, blocks)
+            self._fire_in_place("Give", holders, blocks)
             for track, some in zip(tracks, moved, strict=True):
                 self._gave_back(track, some)  # type: ignore[arg-type]
             return True
         taken = self._available_among(moved)
-        super()._fire_many("Take", holders, blocks)
+        self._fire_in_place("Take", holders, blocks)
         for track, some in zip(tracks, moved, strict=True):
             track.table.extend(some)  # type: ignore[union-attr]
         self._touched.update(dict.fromkeys(requests))
@@ -283,7 +307,7 @@ class BulkMonitor(Monitor):
 
     def _end_call(self) -> None:
         if len(self._touched) > 1:
-            super()._fire_many("Grown", list(self._touched))
+            self._fire_in_place("Grown", list(self._touched))
             self._touched.clear()
         super()._end_call()
 
@@ -400,6 +424,8 @@ def _each_scan(active: frozenset[str], dropped: str | None) -> Iterator[tuple[st
 
 
 _MOVES = ("took", "gave")
+_ONCE = {"Take": "block", "Give": "block", "Grown": "request"}
+"""Events that go through memory, many in a row, and what of them comes once."""
 _OFTEN = frozenset(str(c.variable) for event in ("Take", "Give", "Grown") for c in registry.effects(event).values())
 """Cells that change while rounds go on."""
 

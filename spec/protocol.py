@@ -507,20 +507,24 @@ _RECEIPT: Mapping[str, Check] = {
     "decided_after_ns": _optional(_natural),
     "deltas": _deltas,
 }
-_VERDICT_NEEDS = {
-    "refused": ("reason", "a refusal says why", "one of " + ", ".join(REFUSAL_REASONS)),
-    "duplicate": ("of", "a duplicate says of which request", "its id"),
-    "converted": ("how", "a conversion says into what", "one of " + ", ".join(CONVERSIONS)),
-    "deferred": ("decided_after_ns", "a deferral says how long it takes at most", "nanoseconds from now"),
+_VERDICT_NEEDS: Mapping[str, tuple[str, str, str, str | None]] = {
+    "refused": ("reason", "a refusal says why", "one of " + ", ".join(REFUSAL_REASONS), "ADMIT-5"),
+    "duplicate": ("of", "a duplicate says of which request", "its id", None),
+    "converted": ("how", "a conversion says into what", "one of " + ", ".join(CONVERSIONS), None),
+    "deferred": ("decided_after_ns", "a deferral says how long it takes at most", "nanoseconds from now", None),
 }
 
 
 def read_receipt(answer: Any, method: str = "submit") -> Receipt:
+    """Whoever is told nothing has neither a place nor an end."""
+    if answer is None:
+        problem = "must be a Receipt or an object with its fields"
+        raise ProtocolError(method, "receipt", None, problem, _hint_record(None), rule="LIFE-3")
     receipt = _record(method, Receipt, _RECEIPT, answer)
     if receipt.verdict in _VERDICT_NEEDS:
-        name, problem, hint = _VERDICT_NEEDS[receipt.verdict]
+        name, problem, hint, rule = _VERDICT_NEEDS[receipt.verdict]
         if getattr(receipt, name) is None:
-            raise ProtocolError(method, name, None, problem, hint)
+            raise ProtocolError(method, name, None, problem, hint, rule)
     return receipt
 
 
