@@ -21,6 +21,7 @@ TITLES = {
     "OUT": "output",
     "OBS": "decision log and counters",
     "DET": "determinism and replay",
+    "FLEET": "several engines and their router",
 }
 NOT_THERE = {
     "KV-9": "No rule yet. The id is set aside for blocks that steps in flight still write to: neither free nor in "

@@ -144,7 +144,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three engines, the second of which breaks KV-8, and their router."""
     folder = tmp_path_factory.mktemp("recorded")
     fleet = new_fleet(3, 1, router=Router, factories={1: factory("KV-8")}, patience_ns=3 * STEP_NS)
-    fleet.run(arrivals(40, 1, gap_ns=STEP_NS // 5))
+    fleet.run(arrivals(12, 1, gap_ns=STEP_NS // 5))
     fleet.write(folder)
     return folder
 
