@@ -40,6 +40,11 @@ class Memory(HostBlocks):
         self.world.aside -= moved
         self.world.free |= moved
 
+    def cells_of(self, requests: Sequence[str], name: str) -> list[int]:
+        """What a map of numbers over requests says of each of these."""
+        records = self.world.RequestId
+        return [getattr(records[request], name) for request in requests]
+
     def reserved_tokens(self, track: Track) -> int:
         """Positions that an admission may take blocks for: what the subject claims to reserve, or was asked to."""
         known = int(self.world.RequestId[track.id].known)

@@ -30,6 +30,7 @@ from .scenarios import scenarios
 from .script import Contradiction, Script, with_settings
 from .shrink import Shrinker, Target, script_size
 from .soak import Soak
+from .variations import varied
 from .walks import walk
 
 __all__ = [
@@ -49,6 +50,8 @@ MOST_FAULTS = 3
 EXAMPLES_PER_ROUND = 10
 WALKS_PER_ROUND = 100
 WALKS_OBSERVE_EVERY = 8  # the shrinker looks after every call
+WALKS_PER_VARIATION = 2
+VARIATIONS_OBSERVE_EVERY = 2
 STEPS_OF_ROUNDS = (24, 24, 60)
 MOST_RERUN_SCRIPTS = 16
 MOST_FORETOLD_SCRIPTS = 6
@@ -90,7 +93,7 @@ class Check:
     """One subject, one seed, one depth.  `rerun` is the command of a second process for the DET rules, `pinned` are
     settings that every run has, `only` the rules that are judged, `stop_at` the rule whose break ends the search.
     `alone`: the one run of a soak that is made, by its number; `keep` is given each failure as soon as it is shortened,
-    where a search goes on after it."""
+    where a search goes on after it; `command` is what was typed."""
 
     name: str
     factory: SubjectFactory
@@ -106,6 +109,7 @@ class Check:
     stop_at: str | None = None
     alone: int | None = None
     keep: Callable[[Failure], None] = lambda failure: None
+    command: str = ""
     progress: Progress = lambda stage, part, note: None
     findings: Findings = Factory(Findings)
     seconds: float = 0.0
@@ -116,6 +120,7 @@ class Check:
     def run(self) -> Findings:
         """All stages.  Raises ProtocolError or Unsupported only if no subject can be made at all."""
         begun = time.monotonic()
+        self.findings.only = self.only
         try:
             if self.alone is not None:
                 Soak(self).run_alone(self.alone)
@@ -169,7 +174,7 @@ class Check:
         self.progress("scenarios", 1.0, f"{len(todo)} runs")
 
     def _search(self) -> None:
-        """Rounds of both kinds of example: operations drawn one by one, and walks."""
+        """Rounds of all kinds of example: walks, variations of the scenarios, and operations drawn one by one."""
         begun = time.monotonic()
         self._policies = self.honoured_policies()
         done = number = 0
@@ -221,6 +226,8 @@ class Check:
             seed = (self.seed * 1_000_003 + number) * WALKS_PER_ROUND + place
             script = walk(seed, self._policies)
             self._run(script, f"walk: seed {seed}", WALKS_OBSERVE_EVERY)
+            if place % WALKS_PER_VARIATION == 0 and not self.is_enough():
+                self._run(varied(seed, self._policies), f"variation: seed {seed}", VARIATIONS_OBSERVE_EVERY)
         return WALKS_PER_ROUND
 
     def _replay_workload(self) -> None:

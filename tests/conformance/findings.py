@@ -51,7 +51,8 @@ class Known:
 class Findings:
     """What has been seen so far.  `known`: expected failures that still fail, by rule; `covered`: rules that broke only
     where a known one explains it; `recorded`: new failures that are known from now on; `stale`: what is wrong with the
-    list of the expected; `searched`: what a soak or a search in small scopes says of itself."""
+    list of the expected; `only`: the rules that are judged, if not all are; `searched`: what a soak or a search in
+    small scopes says of itself."""
 
     refused_settings: dict[str, Unsupported] = Factory(dict)
     capabilities: Capabilities | None = None
@@ -72,6 +73,7 @@ class Findings:
     covered: dict[str, Known] = Factory(dict)
     recorded: dict[str, Known] = Factory(dict)
     stale: list[str] = Factory(list)
+    only: frozenset[str] = frozenset()
     coverage: Coverage = Factory(Coverage)
     searched: Mapping[str, Any] = Factory(dict)
 
@@ -157,8 +159,9 @@ class RuleResult:
 
 
 def results(findings: Findings) -> dict[str, RuleResult]:
-    """The verdict of each rule, in catalogue order."""
-    return {rule.id: _result(findings, rule) for rule in registry.sorted_rules()}
+    """The verdict of each rule that is judged, in catalogue order."""
+    only = findings.only or registry.rules
+    return {rule.id: _result(findings, rule) for rule in registry.sorted_rules() if rule.id in only}
 
 
 def _result(findings: Findings, rule: Rule) -> RuleResult:

@@ -1,6 +1,7 @@
 """The soak: run after run for hours, each from its number and the seed alone.
 
-Every forty runs there is a large world, four medium ones, one in which Hypothesis draws the operations, and tiny ones.
+Every forty runs there is a large world, four medium ones, four scenarios that are varied, one in which Hypothesis draws
+the operations, and tiny ones.
 A failure is shortened and kept at once, and the search goes on: of what fails again only how often is counted.  A run
 ends where a MUST breaks; a rule that has ended many of them is passed over in every second run from then on, and what
 breaks behind it counts only if it breaks without it, too.
@@ -30,19 +31,20 @@ from .machine import search
 from .negotiate import negotiated
 from .script import Contradiction, Script
 from .shrink import Shrinker, Target
+from .variations import varied
 from .walks import walk
 
 if TYPE_CHECKING:
     from .check import Check
 
-Kind = Literal["tiny", "drawn", "medium", "large"]
-KINDS: tuple[Kind, ...] = ("tiny", "drawn", "medium", "large")
+Kind = Literal["tiny", "varied", "drawn", "medium", "large"]
+KINDS: tuple[Kind, ...] = ("tiny", "varied", "drawn", "medium", "large")
 PERIOD = 40
 RUNS_PER_SEED = 1_000_000_007
 EXAMPLES = 5
 STEPS = 30
 TINY_OBSERVES_EVERY = 8
-MOST_ROUNDS: Mapping[Kind, int | None] = {"tiny": None, "medium": 1_000, "large": 1_500}
+MOST_ROUNDS: Mapping[Kind, int | None] = {"tiny": None, "varied": None, "medium": 1_000, "large": 1_500}
 RUNS_UNTIL_PASSED_OVER = 20
 MOST_TRIES_BEHIND = 3
 SHRINK_BEHIND_S = 3.0
@@ -57,7 +59,9 @@ def kind_of(number: int) -> Kind:
         return "large"
     if place == PERIOD // 2:
         return "drawn"
-    return "medium" if place % 10 == 5 else "tiny"
+    if place % 10 == 5:
+        return "medium"
+    return "varied" if place % 10 == 2 else "tiny"
 
 
 def seed_of(seed: int, number: int) -> int:
@@ -70,6 +74,8 @@ def script_of(seed: int, number: int, policies: tuple[Policy, ...]) -> Script:
     kind = kind_of(number)
     if kind == "tiny":
         return walk(seed_of(seed, number), policies)
+    if kind == "varied":
+        return varied(seed_of(seed, number), policies)
     return crowd(seed_of(seed, number), LARGE if kind == "large" else MEDIUM, policies)
 
 

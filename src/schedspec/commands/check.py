@@ -16,6 +16,7 @@ from ..spec.vocabulary import Settings
 from .parts import (
     DEFAULT_FIRST_S,
     WORKLOAD_HELP,
+    command_line,
     counted,
     ensure_writable,
     interrupted_by_sigterm,
@@ -26,6 +27,7 @@ from .parts import (
     report_folder,
     subject_of,
     workload_of,
+    writes_report,
 )
 from .replay import profile_of
 
@@ -78,7 +80,8 @@ def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
     with one_sentence(ctx):
         from ..conformance.baseline import BaselineError, expect, stand, update
         from ..conformance.check import exit_status
-        from ..conformance.report import keep_failure, without_failures
+        from ..conformance.folder import empty_failures
+        from ..conformance.report import keep_failure
         from ..spec.protocol import ProtocolError
         from ..spec.workloads import WorkloadError
 
@@ -91,7 +94,7 @@ def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
             ensure_writable(options["junit"], "JUnit XML")
         folder = report_folder(options["report"] or Path("build") / "report" / file_name(subject))
         if run.depth.name == "soak":
-            without_failures(folder)
+            empty_failures(folder)
             run.keep = partial(keep_failure, folder, run)
         try:
             with interrupted_by_sigterm(), terminal.progress(quiet=quiet) as run.progress, kept_off_stdout(quiet):
@@ -108,9 +111,9 @@ def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
                 run.findings.faults.append(fault)
             _write(run, folder, options)
             raise
-        _write(run, folder, options)
         if not quiet:
             terminal.print_check(run, folder)
+        _write(run, folder, options)
         status = exit_status(run.findings, strict=strict)
     sys.exit(status)
 
@@ -137,6 +140,7 @@ def _new_check(subject: str, options: Mapping[str, Any]) -> Any:
         pinned=pinned,
         timeout_s=options["timeout_s"],
         alone=options["alone"],
+        command=command_line(),
     )
 
 
@@ -170,12 +174,18 @@ def _known_failures(subject: str, options: Mapping[str, Any]) -> Any:
 
 
 def _write(run: Any, folder: Path, options: Mapping[str, Any]) -> None:
-    """Everything that programs read."""
+    """Everything that programs read, and the pages."""
+    from ..check_report import write_pages
     from ..conformance.junit import write_junit
-    from ..conformance.report import as_json, write_report
+    from ..conformance.report import as_json, shown_failures, write_report
 
-    write_report(folder, run, strict=options["strict"])
-    if options["junit"] is not None:
-        write_junit(options["junit"], run, folder, strict=options["strict"])
+    told = as_json(run, strict=options["strict"])
     if options["as_json"]:
-        click.echo(json.dumps(as_json(run, strict=options["strict"])))
+        click.echo(json.dumps(told))
+    with writes_report(folder):
+        write_report(folder, run, strict=options["strict"])
+        if options["junit"] is not None:
+            write_junit(options["junit"], run, folder, strict=options["strict"])
+        lacks = write_pages(folder, told, shown_failures(run, folder))
+    if lacks and not options["as_json"]:
+        terminal.print_aside(lacks)
