@@ -9,6 +9,7 @@ from attrs import Factory, define
 from . import rules
 from .caps import Residents
 from .content import BadRead, ContentShadow
+from .drafts import Drafts
 from .lane_ledger import LaneLedger
 from .ledger import Ledger
 from .lines import Lines
@@ -61,6 +62,7 @@ class StepView:
     victims: list[Victim] = Factory(list)
     acquired: dict[str, int] = Factory(dict)
     budget_left: int = 0
+    drafts: int = 0
 
     @property
     def growth_blocks(self) -> int:
@@ -129,6 +131,7 @@ class Judge:
         self.lines = Lines(in_order, by_length=bool(self.settings.resident_tokens))
         self.spells = Spells()
         self.deferred: dict[int, set[int]] = {}
+        self.drafts = Drafts()
         self.parking = Parking(self.settings.park_timeout_ns if self.claims(CLAIM) else 0)
         self._set_parameters()
         wanted = content and self.shows_tables
@@ -204,6 +207,10 @@ class Judge:
     def class_of(self, track: Track) -> int:
         """The class of a request; smaller is better."""
         return level_of(track, self.settings.quantum) if self.claims("mlfq") else track.priority
+
+    def computed(self, request: str, end: int, *, stop: bool) -> None:
+        """A draft was right: a decode of one position."""
+        self._fire("Computed", request, end, 1, stop)
 
     def _set_parameters(self) -> None:
         s, c, w = self.settings, self.capabilities, self.world
