@@ -184,15 +184,19 @@ def _pairs(values: Mapping[str, int] | Iterable[tuple[str, int]]) -> tuple[tuple
 
 
 class Unsupported(Exception):
-    """A factory refuses a setting that it cannot honour, by name.
+    """A factory refuses a setting that it cannot honour, by name.  `ask`: for what one may ask instead.
 
     >>> raise Unsupported("prefix_caching", True)
     Traceback (most recent call last):
     schedspec.spec.vocabulary.Unsupported: setting prefix_caching=True is not supported
+    >>> raise Unsupported("policy", "fcfs", "policy=vtc")
+    Traceback (most recent call last):
+    schedspec.spec.vocabulary.Unsupported: setting policy='fcfs' is not supported: ask for policy=vtc
     """
 
-    def __init__(self, setting: str, value: object) -> None:
-        super().__init__(f"setting {setting}={value!r} is not supported")
+    def __init__(self, setting: str, value: object, ask: str = "") -> None:
+        hint = f": ask for {ask}" if ask else ""
+        super().__init__(f"setting {setting}={value!r} is not supported{hint}")
         self.setting = setting
         self.value = value
 

@@ -29,6 +29,7 @@ from .replaying import SETTINGS, Replayed, StepTime, replay_workload
 from .scenarios import scenarios
 from .script import Contradiction, Script, with_settings
 from .shrink import Shrinker, Target, script_size
+from .variations import varied
 from .walks import walk
 
 MOST_FAULTS = 3
@@ -36,6 +37,8 @@ INTERRUPTED = 130
 EXAMPLES_PER_ROUND = 10
 WALKS_PER_ROUND = 100
 WALKS_OBSERVE_EVERY = 8  # the shrinker looks after every call
+WALKS_PER_VARIATION = 2
+VARIATIONS_OBSERVE_EVERY = 2
 STEPS_OF_ROUNDS = (24, 24, 60)
 MOST_RERUN_SCRIPTS = 16
 MOST_FORETOLD_SCRIPTS = 6
@@ -244,7 +247,7 @@ class Check:
         self.progress("scenarios", 1.0, f"{len(todo)} runs")
 
     def _search(self) -> None:
-        """Rounds of both kinds of example: operations drawn one by one, and walks."""
+        """Rounds of all kinds of example: walks, variations of the scenarios, and operations drawn one by one."""
         begun = time.monotonic()
         self._policies = self._honoured_policies()
         done = number = 0
@@ -296,6 +299,8 @@ class Check:
             seed = (self.seed * 1_000_003 + number) * WALKS_PER_ROUND + place
             script = walk(seed, self._policies)
             self._run(script, f"walk: seed {seed}", WALKS_OBSERVE_EVERY)
+            if place % WALKS_PER_VARIATION == 0 and not self._enough():
+                self._run(varied(seed, self._policies), f"variation: seed {seed}", VARIATIONS_OBSERVE_EVERY)
         return WALKS_PER_ROUND
 
     def _replay_workload(self) -> None:

@@ -153,7 +153,8 @@ def with_drafts(dice: Random, settings: Settings) -> Settings:
 def with_victims(dice: Random, settings: Settings) -> Settings:
     """Now and then the victim is another one than goes with the policy."""
     other = "newest" if settings.victim == "lowest_priority" else "lowest_priority"
-    return with_setting(settings, "victim", other) if dice.random() < 0.1 else settings
+    is_other = dice.random() < 0.1 and not settings.pools.are_two
+    return with_setting(settings, "victim", other) if is_other else settings
 
 
 def too_large(dice: Random, ops: Sequence[Op], settings: Settings) -> Sequence[Op]:

@@ -21,6 +21,20 @@ def the_victim_came_before_those_who_stay() -> _Built:
     return ("STEP-8", "PRE-2"), settings, (submit("a", 3, 5, priority=2), *rounds(1), *later, *rounds(12))
 
 
+def somebody_of_a_better_class_needs_the_blocks_of_two() -> _Built:
+    """There is a seat; memory is short, and one of the others has too little of it."""
+    settings = Settings(blocks=6, block_size=1, seats=4, token_budget=16, policy="priority", preempt_lower_class=True)
+    low = (submit("a", 2, 2, priority=2), submit("b", 2, 2, priority=1), *rounds(1))
+    return ("LIVE-10",), settings, (*low, submit("urgent", 4, 2), *rounds(8))
+
+
+def decodes_with_drafts_share_a_small_budget() -> _Built:
+    """At first there is room for a draft of one of the two, and then not even for all who decode."""
+    settings = evolve(DRAFTING, token_budget=3, draft_tokens=2)
+    ops = (submit("a", 2, 12), *rounds(1), submit("b", 2, 12), *rounds(4))
+    return ("STEP-1", "STEP-6"), settings, (*ops, submit("c", 1, 5), submit("d", 1, 5), *rounds(14))
+
+
 def what_never_fits_would_reserve_all_of_it() -> _Built:
     settings = Settings(blocks=4, block_size=2, reserve="known")
     return ("ADMIT-1",), settings, (submit("big", 9, 1), submit("a", 2, 2), *rounds(4))
@@ -51,9 +65,11 @@ def a_victim_would_have_had_drafts() -> _Built:
 
 BUILDERS: tuple[Callable[[], _Built], ...] = (
     the_victim_came_before_those_who_stay,
+    somebody_of_a_better_class_needs_the_blocks_of_two,
     what_never_fits_would_reserve_all_of_it,
     equal_prompts_come_at_once,
     who_waits_has_a_prefix_that_is_leased,
     drafts_are_right_and_wrong,
     a_victim_would_have_had_drafts,
+    decodes_with_drafts_share_a_small_budget,
 )

@@ -6,6 +6,7 @@ from schedspec.reference import Scheduler
 from schedspec.reference.job import Job
 from schedspec.reference.phases import phase_of
 from schedspec.reference.state import Decision, Entry
+from schedspec.spec.vocabulary import Settings
 
 from .registry import bug, sibling
 
@@ -25,26 +26,28 @@ class AppliesWhatComesBack(Scheduler):
         job.epoch -= 1
 
 
-@sibling("B54", "the first result that comes back is dropped, and more are under way")
-class DropsOneFrame(Scheduler):
+@sibling("B54", "whether or not something is under way, the next result of a victim is dropped")
+class DropsTheNextFrame(Scheduler):
     """A flag says that a frame is stale."""
 
-    def __init__(self, *args: object, **how: object) -> None:
-        super().__init__(*args, **how)  # type: ignore[arg-type]
+    def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
+        super().__init__(settings, seed, record=record)
         self.stale: set[str] = set()
 
     def preempt(self, job: Job, requester: Job) -> None:
-        in_flight = job.in_flight
         super().preempt(job, requester)
-        if in_flight > 1:
-            job.epoch -= 1
-            self.stale.add(job.id)
+        self.stale.add(job.id)
 
     def settle(self, entry: Entry, tokens: Mapping[str, int]) -> bool:
-        if entry.job.id in self.stale and entry.samples:
-            self.stale.discard(entry.job.id)
-            return False
-        return super().settle(entry, tokens)
+        job = entry.job
+        if job.id not in self.stale or not entry.samples:
+            return super().settle(entry, tokens)
+        self.stale.discard(job.id)
+        if entry.epoch == job.epoch:
+            job.computed = entry.start + entry.tokens
+            job.in_flight -= 1
+            job.known -= 1
+        return False
 
 
 @sibling("B54", "a result of a request that runs again is its next token")
@@ -118,7 +121,7 @@ class DraftsWithoutABlock(Scheduler):
         return {id: min(self.state.settings.draft_tokens, count + 1) for id, count in drafts.items()}
 
 
-@sibling("B56", "what was right is delivered, and the next step begins one position further", rules=("STEP-4",))
+@sibling("B56", "what was right is delivered, and the next step begins behind all drafts", rules=("STEP-4", "OBS-3"))
 class CountsRejectedDrafts(Proposes):
     """Where a request stands is where its drafts ended."""
 
