@@ -356,9 +356,8 @@ def measure(run: Run) -> Mapping[str, float]:
         one: [searched(one, seed, requests) for seed in range(FIRST_RUNS)]
         for one in run.stages("TP of prefill and decode", CONFIGURATIONS)
     }
-    run.note(
-        "per GPU: " + ", ".join(f"prefill TP{p} decode TP{d} {fmean(rates):.2f}" for (p, d), rates in found.items())
-    )
+    mean = {one: fmean(rates) for one, rates in found.items()}
+    run.note("per GPU: " + ", ".join(f"prefill TP{p} decode TP{d} {rate:.2f}" for (p, d), rate in mean.items()))
     best = max(found, key=mean.__getitem__)
     rates = found[best] + [searched(best, seed, requests) for seed in run.stages("the best", range(FIRST_RUNS, runs))]
     tell_runs(run, rates)
