@@ -102,7 +102,9 @@ class Calendar:
             place = int(places[0])
             self.columns = np.concatenate((self.columns[:, :place], self.columns[:, place + 1 :]), axis=1)
         else:
-            self.columns = np.delete(self.columns, places, axis=1)
+            stays = np.ones(len(self.order), dtype=np.bool_)
+            stays[places] = False
+            self.columns = self.columns.take(stays.nonzero()[0], axis=1)
         self._name_columns()
         self.next_end = int(self.ends.min())
         self.is_closed = False

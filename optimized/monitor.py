@@ -24,6 +24,7 @@ from schedspec.spec.vocabulary import Delta, Header, Message, Outcome, Plan
 from .cells import Table
 from .columns import Column, Together, column_of, function_of
 from .content import IS_CHAINED, ColumnShadow, Standing
+from .in_place import InPlace, in_place
 from .later import TOKENS, Later, grown, listening
 from .scans import NoScan, Scan, scan_of
 from .steady import Rounds
@@ -73,7 +74,8 @@ class BulkMonitor(Monitor):
         self._by_row: list[Track | None] = []
         super().__init__(header, content=content, explain=explain, horizon=horizon, dropped=dropped)
         self._content: ColumnShadow | None = None
-        in_place = not self.keeps_ledger and not self.claims("swap")
+        in_place = not any((self.keeps_ledger, self.claims("swap"), self.claims("drafts")))
+        in_place = in_place and self.capabilities.executor_order != "reads_first"
         if self.shadow is not None and IS_CHAINED and not explain and in_place:
             self.shadow = self._content = self._column_shadow(self.shadow)
         self.fewest = fewest
@@ -82,11 +84,13 @@ class BulkMonitor(Monitor):
         self._seen: list[tuple[Sequence[str], Group | None]] = []
         self._shares = 0
         self._functions: dict[str, Together] = {}
-        self.scans = {} if explain else _scans(self.program.active, dropped)
+        self.scans = {} if explain or self.claims("drafts") else _scans(self.program.active, dropped)
         self._kinds = {event: [sort.name for sort in scan.fields.values()][1:] for event, scan in self.scans.items()}
         names = set().union(*(scan.names for scan in self.scans.values()))
         self._table = Table(Engine, "RequestId", names, _OFTEN)
         self._rounds = Rounds(self._table, _OFTEN)
+        self._without = dropped
+        self._in_place: dict[str, InPlace] = {}
 
     def _column_shadow(self, plain: ContentShadow) -> ColumnShadow:
         return ColumnShadow(
@@ -142,6 +146,10 @@ class BulkMonitor(Monitor):
             for track in self.tracks.values():
                 self._stands(track)
             self._functions = {event: function_of(scan) for event, scan in self.scans.items()}
+            for event, once in _ONCE.items():
+                self._in_place[event] = in_place(
+                    registry, event, self.program.active, self._without, once=once, table=self._table
+                )
         return True
 
     def _stands(self, track: Track) -> None:
@@ -205,6 +213,23 @@ class BulkMonitor(Monitor):
         self.together += count * done
         return done
 
+    def cells_of(self, requests: Sequence[str], name: str) -> list[int]:
+        table = self._table
+        if not self._functions or name not in table.maps or table.odd:
+            return super().cells_of(requests, name)
+        memory, index = getattr(table, "mem_" + name), table.index
+        return [memory[index[request]] for request in requests]
+
+    def _fire_in_place(self, event: str, *columns: Sequence[Any]) -> None:
+        """One after the other, none of them twice."""
+        function = self._in_place.get(event)
+        if function is None:
+            super()._fire_many(event, *columns)
+            return
+        function(self.world, self._table, *columns)
+        if self.world.failed:
+            self._note(event, list(zip(*columns, strict=True)))
+
     def _array(self, column: Any, kind: str) -> Column:
         """What nobody changes, and was read before, is not read again."""
         if isinstance(column, np.ndarray):
@@ -256,12 +281,12 @@ class BulkMonitor(Monitor):
         one_each = count == len(requests) and all(moved)
         holders = requests if one_each else [r for r, some in zip(requests, moved, strict=True) for _ in some]
         if kind == "gave":
-            super()._fire_many("Give", holders, blocks)
+            self._fire_in_place("Give", holders, blocks)
             for track, some in zip(tracks, moved, strict=True):
                 self._gave_back(track, some)  # type: ignore[arg-type]
             return True
         taken = self._available_among(moved)
-        super()._fire_many("Take", holders, blocks)
+        self._fire_in_place("Take", holders, blocks)
         for track, some in zip(tracks, moved, strict=True):
             track.table.extend(some)  # type: ignore[union-attr]
         self._touched.update(dict.fromkeys(requests))
@@ -283,7 +308,7 @@ class BulkMonitor(Monitor):
 
     def _end_call(self) -> None:
         if len(self._touched) > 1:
-            super()._fire_many("Grown", list(self._touched))
+            self._fire_in_place("Grown", list(self._touched))
             self._touched.clear()
         super()._end_call()
 
@@ -400,6 +425,8 @@ def _each_scan(active: frozenset[str], dropped: str | None) -> Iterator[tuple[st
 
 
 _MOVES = ("took", "gave")
+_ONCE = {"Take": "block", "Give": "block", "Grown": "request"}
+"""Events that go through memory, many in a row, and what of them comes once."""
 _OFTEN = frozenset(str(c.variable) for event in ("Take", "Give", "Grown") for c in registry.effects(event).values())
 """Cells that change while rounds go on."""
 

@@ -111,6 +111,19 @@ class CounterRace:
                 heapreplace(heap, entry)
         return None
 
+    def sink(self, member: Member, counter: int) -> None:
+        """Who was first has got as much by now: it need not surface to be found out."""
+        heap, number = self.heap, member.number
+        bound, entry = self.listed.get(number), counter << NUMBER_BITS | number
+        if not heap or heap[0] != bound:
+            return
+        if entry < self.limit and member.line.size:
+            self.listed[number] = entry
+            heapreplace(heap, entry)
+        else:
+            heappop(heap)
+            del self.listed[number]
+
     def _refill(self) -> bool:
         """The next ones are in the heap; False if nobody waits."""
         heap, listed, members, may_wait = self.heap, self.listed, self.members, self.may_wait

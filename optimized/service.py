@@ -1,7 +1,7 @@
 """Counters of service: of clients, of lanes."""
 
 import numpy as np
-from attrs import Factory, define
+from attrs import Factory, define, field
 
 from .ints import LARGEST, Ints, integers
 
@@ -13,6 +13,8 @@ class Counters:
     """A number per member: what came `since` the beginning, in an array, and, while a clock runs, `rates` once for each
     of its `ticks`; who joins it later has the ticks before taken off.
 
+    `one_since` and `one_rate` are the same memory, for one member at a time.
+
     `bound`: no sum in the arrays is further from zero; before it can overflow they are emptied into `written`, Python's
     integers, and then `is_far`.  Whoever starts a clock has it stopped before a rate times its ticks could.
     """
@@ -20,9 +22,14 @@ class Counters:
     written: list[int] = Factory(list)
     since: Ints = Factory(lambda: integers(FEW_MEMBERS))
     rates: Ints = Factory(lambda: integers(FEW_MEMBERS))
+    one_since: "memoryview[int]" = field(init=False)
+    one_rate: "memoryview[int]" = field(init=False)
     ticks: int = 0
     bound: int = 0
     is_far: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        self._look_at_one()
 
     def new(self) -> int:
         """The number of a member that was not seen before."""
@@ -30,11 +37,12 @@ class Counters:
         if len(self.written) > len(self.since):
             self.since = np.concatenate((self.since, np.zeros_like(self.since)))
             self.rates = np.concatenate((self.rates, np.zeros_like(self.rates)))
+            self._look_at_one()
         return len(self.written) - 1
 
     def of(self, member: int) -> int:
-        counter: int = self.written[member] + self.since.item(member)
-        return counter + self.ticks * self.rates.item(member) if self.ticks else counter
+        counter = self.written[member] + self.one_since[member]
+        return counter + self.ticks * self.one_rate[member] if self.ticks else counter
 
     def ranks(self, members: Ints) -> Ints | None:
         """`of` each of them; None where one might not fit into 64 bits."""
@@ -49,7 +57,7 @@ class Counters:
             self._empty()
             self.written[member] += amount
         else:
-            self.since[member] += amount
+            self.one_since[member] += amount
 
     def add_each(self, members: Ints, amounts: Ints, most: int) -> None:
         """One amount for each entry, none above `most`; many may be of one member."""
@@ -81,6 +89,9 @@ class Counters:
         if self.bound >= LARGEST:
             self._empty()
             self.bound = more
+
+    def _look_at_one(self) -> None:
+        self.one_since, self.one_rate = self.since.data, self.rates.data
 
     def _empty(self) -> None:
         self.written = [self.written[member] + int(self.since[member]) for member in range(len(self.written))]

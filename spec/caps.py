@@ -13,7 +13,7 @@ from .service import Tariff
 from .vocabulary import Settings, blocks_for
 
 if TYPE_CHECKING:
-    from .monitor import Monitor
+    from .entering import Entering
     from .tracks import Track
 
 
@@ -70,7 +70,7 @@ def _add(counts: Counter[str], name: str, count: int) -> None:
         del counts[name]
 
 
-def usable_adapters(m: "Monitor") -> Collection[str | None] | None:
+def usable_adapters(m: "Entering") -> Collection[str | None] | None:
     """Adapters that a request may need and still enter: those in use, and none; None says all, for a slot is free.
     Those of this step's victims count as in use: whether their slots are free within the step is not known."""
     slots = m.settings.adapter_slots
@@ -82,12 +82,12 @@ def usable_adapters(m: "Monitor") -> Collection[str | None] | None:
     return {None, *used} if len(used) >= slots else None
 
 
-def lacks_adapter(m: "Monitor", track: "Track") -> bool:
+def lacks_adapter(m: "Entering", track: "Track") -> bool:
     usable = usable_adapters(m)
     return usable is not None and track.adapter not in usable
 
 
-def held_by_client(m: "Monitor", track: "Track") -> bool:
+def held_by_client(m: "Entering", track: "Track") -> bool:
     """By committed cost at its most, from the first token on: then nobody is blamed who counts closer."""
     s, r, client = m.settings, m.residents, track.client
     if not r.client_seats[client]:
@@ -99,7 +99,7 @@ def held_by_client(m: "Monitor", track: "Track") -> bool:
     )
 
 
-def held_by_lane(m: "Monitor", track: "Track") -> bool:
+def held_by_lane(m: "Entering", track: "Track") -> bool:
     lane, reserved = m.lanes.get(track.lane), m.residents.lane_blocks[track.lane]
     if lane is None or lane.maximum_percent == 100 or not reserved:
         return False
@@ -107,18 +107,18 @@ def held_by_lane(m: "Monitor", track: "Track") -> bool:
     return 100 * (reserved + own) > lane.maximum_percent * m.settings.blocks
 
 
-def held_by_tokens(m: "Monitor", track: "Track") -> bool:
+def held_by_tokens(m: "Entering", track: "Track") -> bool:
     r = m.residents
     return bool(r.running) and _exceeds(r.tokens + track.limit_tokens, m.settings.resident_tokens)
 
 
-def held_by_prefill(m: "Monitor") -> bool:
+def held_by_prefill(m: "Entering") -> bool:
     """As many prompts as are allowed were in prefill in this step, or are."""
     cap = m.settings.prefilling_requests
     return bool(cap) and len(in_prefill(m)) >= cap
 
 
-def in_prefill(m: "Monitor") -> set[str]:
+def in_prefill(m: "Entering") -> set[str]:
     records = m.world.RequestId
     prefilling = {request for request in m.world.running if records[request].issued < records[request].goal}
     if m.view is not None:
@@ -127,12 +127,12 @@ def in_prefill(m: "Monitor") -> set[str]:
     return prefilling
 
 
-def held_by_peak(m: "Monitor") -> bool:
+def held_by_peak(m: "Entering") -> bool:
     """Who waits for everybody's declared output to fit may wait while anybody runs."""
     return bool(m.world.running) and (m.claims("peak_reserve") or m.settings.reserve == "peak")
 
 
-def held_by_cap(m: "Monitor", track: "Track") -> bool:
+def held_by_cap(m: "Entering", track: "Track") -> bool:
     """A declared cap, of its client, its lane or all together, or an adapter keeps it from being admitted.  Whoever
     stands before it in the line of its client, or is the first of another one in its lane, may be the one that is
     held."""
@@ -148,7 +148,7 @@ def held_by_cap(m: "Monitor", track: "Track") -> bool:
     )
 
 
-def is_passed_over(m: "Monitor", lane: str, client: str) -> bool:
+def is_passed_over(m: "Entering", lane: str, client: str) -> bool:
     """A client's first request in a lane is held by a cap, or the first that has its adapter, or none of them has."""
     first = _first(m, lane, client, usable_adapters(m))
     if first is None:
@@ -157,7 +157,7 @@ def is_passed_over(m: "Monitor", lane: str, client: str) -> bool:
     return any(held_by_client(m, one) or held_by_lane(m, one) or held_by_tokens(m, one) for one in firsts)
 
 
-def is_full(m: "Monitor", lane: str) -> bool:
+def is_full(m: "Entering", lane: str) -> bool:
     """The first of some client does not fit under the lane's maximum; if it is the lane's first, the lane is held."""
     settings = m.lanes.get(lane)
     if settings is None or settings.maximum_percent == 100:
@@ -166,19 +166,19 @@ def is_full(m: "Monitor", lane: str) -> bool:
     return any(first is not None and held_by_lane(m, first) for first in firsts)
 
 
-def is_held(m: "Monitor", lane: str) -> bool:
+def is_held(m: "Entering", lane: str) -> bool:
     """Every client that waits in the lane is passed over.  Those that are have requests running, or need an adapter."""
     return is_full(m, lane) or all(is_passed_over(m, lane, client) for client in m.lines.clients.get(lane, ()))
 
 
-def _first(m: "Monitor", lane: str, client: str, usable: Collection[str | None] | None) -> "Track | None":
+def _first(m: "Entering", lane: str, client: str, usable: Collection[str | None] | None) -> "Track | None":
     """The first of a client's line; where the settings have no lanes, it is one line whatever lanes requests name."""
     lanes = [lane] if m.lanes else [name for name, clients in m.lines.clients.items() if client in clients]
     entry = min((entry for name in lanes for entry in m.lines.first((name, client), usable)), default=None)
     return None if entry is None else entry[2]
 
 
-def held_lanes(m: "Monitor", picked: "Track | None" = None) -> set[str]:
+def held_lanes(m: "Entering", picked: "Track | None" = None) -> set[str]:
     """Lanes that wait and may be passed over: they are held, or a request there waits for results that are under way.
     The one that was picked is not."""
     awaiting = {track.lane for track in m.strays() if track.waits}

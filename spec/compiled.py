@@ -150,7 +150,7 @@ def _event_function(
     key = (event, columns, guards, effects)
     if key not in _FUNCTIONS:
         numbers = {c.name: n for n, c in enumerate(registry.conjuncts)}
-        source = _Function(registry, event, guards, effects, numbers, columns).source()
+        source = EventFunction(registry, event, guards, effects, numbers, columns).source()
         _FUNCTIONS[key] = _defined(f"{'many' if columns else 'one'}_{event}", source)
     return _FUNCTIONS[key]
 
@@ -162,7 +162,7 @@ _FUNCTIONS: dict[tuple[str, bool, tuple[Conjunct, ...], tuple[Conjunct, ...]], C
 @cache
 def _invariant_function(conjunct: Conjunct) -> Callable[..., Any]:
     term = settled(conjunct.term, {})
-    return _defined("holds", f"def holds(W):\n    return {_Expressions({}).text(term)}\n")
+    return _defined("holds", f"def holds(W):\n    return {Expressions({}).text(term)}\n")
 
 
 class _OnDemand(dict[str, Callable[..., Any]]):
@@ -185,7 +185,7 @@ def _defined(name: str, source: str) -> Callable[..., Any]:
     return function
 
 
-class _Expressions:
+class Expressions:
     """Python text of terms.  `names` maps what has been given a local name already."""
 
     def __init__(self, names: Mapping[tuple[Any, ...], str]) -> None:
@@ -246,8 +246,10 @@ class _Expressions:
         return f"{call}(({record} for k in {self.text(among)}), default={self.text(otherwise)})"
 
 
-class _Function:
-    """Source of one event's function, row by row or over columns."""
+class EventFunction:
+    """Source of one event's function, row by row or over columns; `given` are names of what comes before the fields."""
+
+    given = "W"
 
     def __init__(
         self,
@@ -266,7 +268,7 @@ class _Function:
         self.columns = columns
         self.scalars = self._written_scalars() if columns else []
         self.names: dict[tuple[Any, ...], str] = {}
-        self.expressions = _Expressions(self.names)
+        self.expressions = Expressions(self.names)
 
     def source(self) -> str:
         head, body, tail = self._head(), self._body(), self._tail()
@@ -274,12 +276,13 @@ class _Function:
         fields = list(self.fields)
         if not self.columns:
             names = ", ".join(f"e_{field}" for field in fields)
-            lines = [f"def {kind}_{self.event}(W, {names}):", *_indent(head + body + tail)]
+            lines = [f"def {kind}_{self.event}({self.given}, {names}):", *_indent(head + body + tail)]
         else:
             names = ", ".join(f"c_{field}" for field in fields)
             targets = ", ".join(f"e_{field}" for field in fields)
             loop = f"for row, {targets} in zip(range(len(c_{fields[0]})), {names}, strict=True):"
-            lines = [f"def {kind}_{self.event}(W, {names}):", *_indent(head), "    " + loop, *_indent(body, 2)]
+            lines = [f"def {kind}_{self.event}({self.given}, {names}):", *_indent(head), "    " + loop]
+            lines += _indent(body, 2)
             lines += _indent(tail)
         return "\n".join(lines) + "\n"
 
@@ -326,10 +329,7 @@ class _Function:
     def _body(self) -> list[str]:
         lines = []
         for key in self._record_keys():
-            source = f"R_{key.sort.name}" if self.columns else f"W.{key.sort.name}"
-            local = f"q_{key.args[0]}"
-            lines.append(f"{local} = {source}[{self.expressions.text(key)}]")
-            self.names[("record", *key.key())] = local
+            lines += self._record(key)
         lines += self._shared()
         for number, term in self.guards:
             lines += self._guard(number, term)
@@ -338,13 +338,19 @@ class _Function:
             writes += self._effect(effect.args[0].args[0], effect.args[1], lines)
         return lines + writes or ["pass"]
 
+    def _record(self, key: Term) -> list[str]:
+        source = f"R_{key.sort.name}" if self.columns else f"W.{key.sort.name}"
+        local = f"q_{key.args[0]}"
+        self.names[("record", *key.key())] = local
+        return [f"{local} = {source}[{self.expressions.text(key)}]"]
+
     def _shared(self) -> list[str]:
         """Common parts are computed once."""
         counts: Counter[tuple[Any, ...]] = Counter()
         first: dict[tuple[Any, ...], Term] = {}
         for term in [t for _, t in self.guards] + [t.args[1] for t in self.effects]:
             for part in walk(term):
-                if part.sort.name in ("Int", "Bool") and part.op in _SHARED:
+                if part.sort.name in ("Int", "Bool") and part.op in _SHARED and part.key() not in self.names:
                     counts[part.key()] += 1
                     first.setdefault(part.key(), part)
         shared = [first[key] for key, count in counts.items() if count > 1]
@@ -399,8 +405,12 @@ class _Function:
         else:
             place = f"W.{key.sort.name}[{self._read(key, lines)}].{variable}"
         if cell.sort.name != "Set":
-            return [*below, f"{place} = {self._read(cell, lines)}"]
+            return [*below, *self._put(variable, key, place, self._read(cell, lines))]
         return [*below, *self._cell(place, cell, lines)]
+
+    def _put(self, variable: str, key: Term, place: str, value: str) -> list[str]:
+        """A cell of a map over `key` gets a value."""
+        return [f"{place} = {value}"]
 
     def _cell(self, place: str, cell: Term, lines: list[str]) -> list[str]:
         if cell.op == "select":
@@ -424,7 +434,7 @@ class _Function:
 
 def text_of(term: Term) -> str:
     """A term as Python source, of a world `W` and fields `e_…`."""
-    return _Expressions({}).text(term)
+    return Expressions({}).text(term)
 
 
 def _ready(value: Term) -> Term:
@@ -474,6 +484,6 @@ def state_reads(registry: Registry, conjunct: Conjunct) -> dict[str, Callable[..
         scalar = part.op == "state" and part.sort.name != "Map"
         cell = part.op == "select" and part.args[0].op == "state"
         if scalar or cell or part.op in ("card", "least", "most"):
-            text = _Expressions({}).text(part)
+            text = Expressions({}).text(part)
             reads[printed(part)] = eval(f"lambda W, {fields}: {text}")
     return reads

@@ -1,33 +1,17 @@
 """The monitor's part that follows host blocks: whose KV they save, and which copies are still to be made."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .compiled import World
-from .content import ContentShadow, Copy
+from .content import Copy
+from .judging import Judge
 from .protocol import ProtocolError
 from .tracks import Track
-from .vocabulary import Delta, Settings, blocks_for
-
-if TYPE_CHECKING:
-    from .monitor import StepView
+from .vocabulary import Delta, blocks_for
 
 
-class HostBlocks:
+class HostBlocks(Judge):
     """`swapped`: so many of those who wait have their KV in host blocks."""
-
-    settings: Settings
-    world: World
-    shadow: ContentShadow | None
-    view: "StepView | None"
-    last_step: int
-    swapped: int
-
-    def claims(self, claim: str) -> bool:
-        raise NotImplementedError
-
-    def _fire(self, event: str, *fields: Any) -> None:
-        raise NotImplementedError
 
     def is_swapped(self, track: Track) -> bool:
         """It waits, and what it has computed is in host blocks."""

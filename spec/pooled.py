@@ -257,7 +257,7 @@ class PooledMonitor(Routing):
         if self.capabilities.observes != "tables":
             return
         world = self.world
-        of = {"XFER-3": ("lent", world.lent), "XFER-7": ("awaited", world.awaited)}
+        of = {"XFER-3": ("lent", world.lent), "KV-9": ("awaited", world.awaited)}
         says = "obligations are what their deltas say"
         blocks = self.settings.blocks
         for rule, (name, true) in of.items():

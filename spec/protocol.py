@@ -478,7 +478,7 @@ _CAPABILITIES: Mapping[str, Check] = {
     "ordered": _flag,
     "claims": _claims,
     "constants": _constants,
-    "executor_order": _one_of("writes_first", "entry_by_entry"),
+    "executor_order": _one_of("writes_first", "entry_by_entry", "reads_first"),
     "lookahead_tokens": _natural,
     "admission_period_steps": _positive,
     "null_blocks": _naturals,
@@ -507,20 +507,24 @@ _RECEIPT: Mapping[str, Check] = {
     "decided_after_ns": _optional(_natural),
     "deltas": _deltas,
 }
-_VERDICT_NEEDS = {
-    "refused": ("reason", "a refusal says why", "one of " + ", ".join(REFUSAL_REASONS)),
-    "duplicate": ("of", "a duplicate says of which request", "its id"),
-    "converted": ("how", "a conversion says into what", "one of " + ", ".join(CONVERSIONS)),
-    "deferred": ("decided_after_ns", "a deferral says how long it takes at most", "nanoseconds from now"),
+_VERDICT_NEEDS: Mapping[str, tuple[str, str, str, str | None]] = {
+    "refused": ("reason", "a refusal says why", "one of " + ", ".join(REFUSAL_REASONS), "ADMIT-5"),
+    "duplicate": ("of", "a duplicate says of which request", "its id", None),
+    "converted": ("how", "a conversion says into what", "one of " + ", ".join(CONVERSIONS), None),
+    "deferred": ("decided_after_ns", "a deferral says how long it takes at most", "nanoseconds from now", None),
 }
 
 
 def read_receipt(answer: Any, method: str = "submit") -> Receipt:
+    """Whoever is told nothing has neither a place nor an end."""
+    if answer is None:
+        problem = "must be a Receipt or an object with its fields"
+        raise ProtocolError(method, "receipt", None, problem, _hint_record(None), rule="LIFE-3")
     receipt = _record(method, Receipt, _RECEIPT, answer)
     if receipt.verdict in _VERDICT_NEEDS:
-        name, problem, hint = _VERDICT_NEEDS[receipt.verdict]
+        name, problem, hint, rule = _VERDICT_NEEDS[receipt.verdict]
         if getattr(receipt, name) is None:
-            raise ProtocolError(method, name, None, problem, hint)
+            raise ProtocolError(method, name, None, problem, hint, rule)
     return receipt
 
 
@@ -532,6 +536,7 @@ _PLAN: Mapping[str, Check] = {
     "samples": _samples,
     "deltas": _deltas,
     "pool": _optional(_one_of(*POOLS)),
+    "drafts": _mapping(_text, _natural),
 }
 
 
@@ -614,6 +619,7 @@ _OUTCOME: Mapping[str, Check] = {
     "token": _naturals,
     "stop": _flags,
     "pause": _texts,
+    "accepted": _each(_naturals),
 }
 
 
@@ -622,6 +628,8 @@ def read_outcome(given: Any, method: str = "complete") -> Outcome:
     columns = {"request": outcome.request, "token": outcome.token, "stop": outcome.stop}
     if outcome.pause:
         columns["pause"] = outcome.pause
+    if outcome.accepted:
+        columns["accepted"] = outcome.accepted
     _equally_long(method, "request", columns)
     return outcome
 
@@ -745,12 +753,11 @@ def _plain(value: Any) -> Any:
     if type(value) in _WITH_PAIRS:
         return fields_as_json(value)
     names = _NAMES.get(type(value))
-    if type(value) is Outcome and not value.pause:
-        names = _WITHOUT_PAUSE
     if names is not None:
         plain = {name: getattr(value, name) for name in names}
-        if type(value) is Plan and value.pool is None:
-            del plain["pool"]  # of one pool, as all of them were
+        for name in _SELDOM.get(type(value), ()):
+            if not plain[name]:
+                del plain[name]
         return plain
     if isinstance(value, (frozenset, set)):
         return sorted(value)
@@ -766,6 +773,7 @@ _NAMES = {
     for cls in vars(vocabulary).values()
     if isinstance(cls, type) and hasattr(cls, "__attrs_attrs__")
 }
-_WITHOUT_PAUSE = tuple(name for name in fields_dict(Outcome) if name != "pause")
+_SELDOM = {Plan: ("pool", "drafts"), Outcome: ("pause", "accepted")}
+"""Columns that are left out where they say nothing, as in all lines that were written before there were any."""
 _WITH_PAIRS = (Settings, Capabilities)
 _encoder = json.JSONEncoder(default=_plain, separators=(",", ":"), allow_nan=False, check_circular=False)

@@ -10,10 +10,11 @@ from .tracks import BlockPrefixes, Track
 from .vocabulary import Delta
 
 if TYPE_CHECKING:
-    from .monitor import Monitor
+    from .entering import Entering
+    from .memory import Memory
 
 
-def parked(m: "Monitor", track: Track, delta: Delta) -> None:
+def parked(m: "Entering", track: Track, delta: Delta) -> None:
     """In the middle: it leaves its seat, or its place in the queue, and what is under way is not its own any more."""
     if not m.parks:
         problem, hint = "nobody is parked here", "claim 'parking', and honour park_timeout_ns where it is not 0"
@@ -30,7 +31,7 @@ def parked(m: "Monitor", track: Track, delta: Delta) -> None:
         m.ledger.park(track)
 
 
-def park(m: "Monitor", track: Track, dependencies: Sequence[str]) -> None:
+def park(m: "Entering", track: Track, dependencies: Sequence[str]) -> None:
     """To the relation its stay is over, and until the next one nobody has heard of it."""
     record = m.world.RequestId[track.id]
     m._fire("End", track.id, CANCELLED, True)
@@ -39,7 +40,7 @@ def park(m: "Monitor", track: Track, dependencies: Sequence[str]) -> None:
     m.parking.park(track, dependencies, m.now_ns)
 
 
-def unparked(m: "Monitor", track: Track, delta: Delta) -> None:
+def unparked(m: "Entering", track: Track, delta: Delta) -> None:
     if track.id not in m.parking.parked:
         m.fail("LIVE-5", "twice", "who is not parked does not leave", request=track.id)
         return
@@ -48,7 +49,7 @@ def unparked(m: "Monitor", track: Track, delta: Delta) -> None:
     m._tell("on_waits_again", track)
 
 
-def leave(m: "Monitor", parked: Parked, how: str) -> None:
+def leave(m: "Entering", parked: Parked, how: str) -> None:
     """It waits again, or ends; to the relation it comes anew, with the outputs that it has."""
     track = parked.track
     m._tell("on_unparked", parked, how)
@@ -59,17 +60,17 @@ def leave(m: "Monitor", parked: Parked, how: str) -> None:
     record.known = track.prompt_tokens + track.outputs
 
 
-def leased(m: "Monitor", track: Track, delta: Delta) -> None:
+def leased(m: "Entering", track: Track, delta: Delta) -> None:
     m._tell("on_leased", track, delta[2], delta[3])
     m.parking.lease(track.id, delta[2], delta[3])
 
 
-def lease_over(m: "Monitor", track: Track, delta: Delta) -> None:
+def lease_over(m: "Entering", track: Track, delta: Delta) -> None:
     m._tell("on_lease_over", track, delta[2])
     m.parking.end_lease(track.id)
 
 
-def spare_leased(m: "Monitor", blocks: Iterable[int]) -> None:
+def spare_leased(m: "Memory", blocks: Iterable[int]) -> None:
     """KV-15: none of these is leased."""
     for block in blocks if m.parking.pins else ():
         if block in m.parking.pins:

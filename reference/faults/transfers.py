@@ -308,8 +308,8 @@ class PrefillsWhereItDecodes(Disaggregated):
 # --- blocks that are written to ------------------------------------------------------------------------------
 
 
-@fault("XFER-7")
-@foreign("frees the blocks that a transfer writes to", "XFER-7")
+@fault("KV-9")
+@foreign("frees the blocks that a transfer writes to", "KV-9")
 class FreesAtCancel(Disaggregated):
     """A cancelled request holds nothing, so its blocks are free."""
 
@@ -318,7 +318,7 @@ class FreesAtCancel(Disaggregated):
         super().abandon(transfer)
 
 
-@foreign("gives up a transfer before its time", "XFER-7")
+@foreign("gives up a transfer before its time", "KV-9")
 class IsImpatient(Disaggregated):
     """Half the time must do."""
 

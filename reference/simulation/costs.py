@@ -4,7 +4,9 @@ All arithmetic is on integers: coefficients are picoseconds, a step is nanosecon
 every machine.
 """
 
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable
+from itertools import repeat
+from typing import NamedTuple, Protocol, cast
 
 from attrs import frozen
 
@@ -40,6 +42,23 @@ class CostModel(Protocol):
         ...
 
 
+class CountsDecodes(Protocol):
+    """An optional ability of a cost model: steps in which the same requests decode, told in one go."""
+
+    def decodes_ns(self, decodes: int, context_tokens: int, steps: int) -> Iterable[int]:
+        """`step_ns` of each of so many steps; `context_tokens` are read in the first, and `decodes` more in each."""
+        ...
+
+
+def decodes_ns(cost: CostModel, decodes: int, context_tokens: int, steps: int) -> Iterable[int]:
+    """What that would be of any cost model."""
+    if hasattr(cost, "decodes_ns"):
+        told: Iterable[int] = cast(CountsDecodes, cost).decodes_ns(decodes, context_tokens, steps)
+        return told
+    contexts = range(context_tokens, context_tokens + steps * decodes, decodes)
+    return (cost.step_ns(Batch(decodes, context)) for context in contexts)
+
+
 @frozen
 class EqualSteps:
     """Each step takes as long as any other."""
@@ -48,6 +67,9 @@ class EqualSteps:
 
     def step_ns(self, batch: Batch) -> int:
         return self.ns
+
+    def decodes_ns(self, decodes: int, context_tokens: int, steps: int) -> Iterable[int]:
+        return repeat(self.ns, steps)
 
 
 def _ns(ps: int) -> int:
@@ -103,6 +125,11 @@ class Roofline:
 
     def step_ns(self, batch: Batch) -> int:
         return self.fixed_ns + _ns(self.linear_ps(batch.tokens) + self.attention_ps(batch))
+
+    def decodes_ns(self, decodes: int, context_tokens: int, steps: int) -> Iterable[int]:
+        linear, fixed, width = self.linear_ps(decodes), self.fixed_ns, self.model.kv_bytes
+        contexts = range(context_tokens, context_tokens + steps * decodes, decodes)
+        return (fixed + _ns(linear + self._memory_ps(width * context)) for context in contexts)
 
     def linear_ps(self, tokens: int) -> int:
         weights = self.model.linear_weights
@@ -164,6 +191,11 @@ class MixedBatch:
         terms = self.small if batch.tokens <= self.small_tokens else self.large
         return _ns(max(terms.ps(batch), self.small.fixed))
 
+    def decodes_ns(self, decodes: int, context_tokens: int, steps: int) -> Iterable[int]:
+        terms = self.small if decodes <= self.small_tokens else self.large
+        first, slope, least = terms.ps(Batch(decodes, context_tokens)), terms.context * decodes, self.small.fixed
+        return (_ns(max(first + step * slope, least)) for step in range(steps))
+
 
 @frozen(kw_only=True)
 class PrefillTerms:
@@ -206,6 +238,11 @@ class TwoPhases:
         if batch.decodes:
             ps += self._decode(batch.decodes).ps(batch)
         return _ns(ps)
+
+    def decodes_ns(self, decodes: int, context_tokens: int, steps: int) -> Iterable[int]:
+        terms = self._decode(decodes)
+        first, slope = terms.ps(Batch(decodes, context_tokens)), terms.context * decodes
+        return (_ns(first + step * slope) for step in range(steps))
 
     def _decode(self, decodes: int) -> DecodeTerms:
         return self.decode_many if self.decode_many is not None and decodes >= self.many else self.decode

@@ -18,7 +18,7 @@ from attrs import Factory, define, field
 
 from ...spec.vocabulary import Delta, Outcome, Plan, Subject
 from ...spec.workloads import Clients, Incoming
-from .costs import Batch, CostModel
+from .costs import Batch, CostModel, decodes_ns
 from .decoding import Decoding
 from .record import Log, Record
 
@@ -28,7 +28,7 @@ MOST_STEPS_OF_A_HOLD = 1_000_000
 """The door may hold requests in an empty system until a window of a rate is over."""
 MOST_AHEAD = 64
 COPIES = ("swapped_out", "swapped_in")
-AHEAD = ("run_ahead", "step_calm", "complete_calm")
+AHEAD = ("runs_ahead", "run_ahead", "step_calm", "complete_calm")
 ENDS = ("finished", "failed", "cancelled", "expired")
 VOCABULARY = 32_003
 
@@ -39,6 +39,10 @@ class SimulationError(RuntimeError):
 
 class RunsAhead(Protocol):
     """An optional ability of a subject: `schedspec.optimized` has it."""
+
+    def runs_ahead(self) -> bool:
+        """Whether it is worth asking: `run_ahead` would do a step, if there are blocks for it."""
+        ...
 
     def run_ahead(self, steps: int, stopping: Sequence[str] = ()) -> tuple[int, Sequence[Delta]]:
         """Up to so many steps and their results in one go, as long as in each all who run get their next position and
@@ -284,7 +288,7 @@ class Simulation:
         """Decode steps until something else is due: in as many calls as it takes."""
         if self._ahead is None or self._flights or self._came:
             return  # whoever has just come is looked at first
-        while self._decoding.is_steady:
+        while self._decoding.is_steady and self._ahead.runs_ahead():
             ends, stopping = self._ends_ahead()
             done, deltas = self._ahead.run_ahead(len(ends), stopping) if ends else (0, ())
             if done:
@@ -295,17 +299,16 @@ class Simulation:
 
     def _ends_ahead(self) -> tuple[list[int], list[str]]:
         """When the next steps would end, as far as no other event comes before, and whose models stop in the last."""
-        decoding, step_ns, host_ns = self._decoding, self.cost.step_ns, self.host_ns
+        decoding, host_ns = self._decoding, self.host_ns
         now, due, until = self.log.now_ns, self._clients.next_ns, inf if self.until_ns is None else self.until_ns
         most = decoding.steps_to_an_end
         decodes, context = decoding.batch[:2]
         ends: list[int] = []
-        for _ in range(min(most, MOST_AHEAD)):
-            now += host_ns + max(1, step_ns(Batch(decodes, context)))
+        for step_ns in decodes_ns(self.cost, decodes, context, min(most, MOST_AHEAD)):
+            now += host_ns + max(1, step_ns)
             if now >= until or (due is not None and now > due):
                 break
             ends.append(now)
-            context += decodes
         return ends, decoding.at_their_end(most) if len(ends) == most else []
 
     def _skipped(self, ends: list[int]) -> None:

@@ -152,12 +152,11 @@ class WasteIsBelowABlock(TraceRule):
 
     def on_step(self, m: "Monitor", view: "StepView") -> None:
         """Only who took blocks can have too many."""
-        for request in view.acquired:
-            r = record(m, request)
-            if request not in m.world.running:
-                continue
-            m.count("KV-18")
-            spare, most = r.room - r.issued, m.settings.block_size + m.capabilities.lookahead_tokens
-            if spare >= most:
+        requests = [request for request in view.acquired if request in m.world.running]
+        most = m.settings.block_size + m.capabilities.lookahead_tokens
+        m.count("KV-18", len(requests))
+        columns = m.cells_of(requests, "room"), m.cells_of(requests, "issued")
+        for request, room, issued in zip(requests, *columns, strict=True):
+            if room - issued >= most:
                 says = "what is wasted inside blocks is below one block per sequence"
-                m.fail("KV-18", "waste", says, request=request, held=r.room, issued=r.issued, block_size=most)
+                m.fail("KV-18", "waste", says, request=request, held=room, issued=issued, block_size=most)

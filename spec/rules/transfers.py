@@ -435,10 +435,10 @@ def decodes_are_single(s: Transfers, t: Transfers) -> tuple[Bool, ...]:
     )
 
 
-# --- XFER-7 ----------------------------------------------------------------------------------------------------
+# --- KV-9: what something else writes to ----------------------------------------------------------------------
 
 
-@rule("XFER-7", on=Release, needs="tables", bugs=("B04", "B61"), counts=(Await, Write))
+@rule("KV-9", on=Release, needs="tables", bugs=("B04", "B61"), counts=(Await, Write))
 def what_is_written_to_stays_aside(s: Transfers, e: Release, t: Transfers) -> Bool:
     """A block that something is being written into is neither free nor in another table; that ends within the declared
     time, the peer's silence included.
@@ -449,7 +449,7 @@ def what_is_written_to_stays_aside(s: Transfers, e: Release, t: Transfers) -> Bo
     return implies(s.awaited_of[e.request].has(e.block), ~s.writing.has(e.request))
 
 
-@also("XFER-7", on=Await)
+@also("KV-9", on=Await)
 def it_is_set_aside_for_one(s: Transfers, e: Await, t: Transfers) -> tuple[Bool, ...]:
     return (
         ~s.awaited.has(e.block) & ~s.lent.has(e.block) & ~s.tabled.has(e.block),
@@ -458,22 +458,22 @@ def it_is_set_aside_for_one(s: Transfers, e: Await, t: Transfers) -> tuple[Bool,
     )
 
 
-@also("XFER-7", on=Fill)
+@also("KV-9", on=Fill)
 def what_is_awaited_is_not_taken(s: Transfers, e: Fill, t: Transfers) -> Bool:
     return ~s.awaited.has(e.block)
 
 
-@also("XFER-7", on=Pull)
+@also("KV-9", on=Pull)
 def there_is_room_for_it(s: Transfers, e: Pull, t: Transfers) -> Bool:
     return e.blocks <= card(s.awaited_of[e.request])
 
 
-@also("XFER-7", on=Write)
+@also("KV-9", on=Write)
 def the_link_writes(s: Transfers, e: Write, t: Transfers) -> Bool:
     return t.writing == s.writing.add(e.request)
 
 
-@also("XFER-7", on=Adopt)
+@also("KV-9", on=Adopt)
 def only_what_arrived_is_adopted(s: Transfers, e: Adopt, t: Transfers) -> tuple[Bool, ...]:
     return (
         s.awaited_of[e.request].has(e.block),
@@ -484,12 +484,12 @@ def only_what_arrived_is_adopted(s: Transfers, e: Adopt, t: Transfers) -> tuple[
     )
 
 
-@also("XFER-7", on=Lose)
+@also("KV-9", on=Lose)
 def it_ends_for_a_reason(s: Transfers, e: Lose, t: Transfers) -> Bool:
     return implies(s.writing.has(e.request), e.told)
 
 
-@invariant("XFER-7")
+@invariant("KV-9")
 def the_awaited_are_in_no_table(s: Transfers) -> tuple[Bool, ...]:
     return (
         forall(BlockId, lambda b: implies(s.awaited.has(b), ~s.tabled.has(b) & ~s.lent.has(b))),
@@ -498,7 +498,7 @@ def the_awaited_are_in_no_table(s: Transfers) -> tuple[Bool, ...]:
     )
 
 
-@transition("XFER-7")
+@transition("KV-9")
 def what_is_written_to_stays(s: Transfers, t: Transfers) -> Bool:
     def kept(b: BlockId, r: RequestId) -> Bool:
         return implies(s.writing.has(r) & t.writing.has(r) & s.awaited_of[r].has(b), t.awaited_of[r].has(b))

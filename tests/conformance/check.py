@@ -29,6 +29,7 @@ from .replaying import SETTINGS, Replayed, StepTime, replay_workload
 from .scenarios import scenarios
 from .script import Contradiction, Script, with_settings
 from .shrink import Shrinker, Target, script_size
+from .variations import varied
 from .walks import walk
 
 MOST_FAULTS = 3
@@ -36,6 +37,8 @@ INTERRUPTED = 130
 EXAMPLES_PER_ROUND = 10
 WALKS_PER_ROUND = 100
 WALKS_OBSERVE_EVERY = 8  # the shrinker looks after every call
+WALKS_PER_VARIATION = 2
+VARIATIONS_OBSERVE_EVERY = 2
 STEPS_OF_ROUNDS = (24, 24, 60)
 MOST_RERUN_SCRIPTS = 16
 MOST_FORETOLD_SCRIPTS = 6
@@ -94,7 +97,7 @@ class Known:
 class Findings:
     """What has been seen so far.  `known`: expected failures that still fail, by rule; `covered`: rules that broke only
     where a known one explains it; `recorded`: new failures that are known from now on; `stale`: what is wrong with the
-    list of the expected."""
+    list of the expected; `only`: the rules that are judged, if not all are."""
 
     refused_settings: dict[str, Unsupported] = Factory(dict)
     capabilities: Capabilities | None = None
@@ -115,6 +118,7 @@ class Findings:
     covered: dict[str, Known] = Factory(dict)
     recorded: dict[str, Known] = Factory(dict)
     stale: list[str] = Factory(list)
+    only: frozenset[str] = frozenset()
 
     def add(self, driver: Driver, stage: str) -> None:
         """Count a run, and keep the smallest script that breaks each rule."""
@@ -187,7 +191,8 @@ Progress = Callable[[str, float, str], None]
 @define(kw_only=True)
 class Check:
     """One subject, one seed, one depth.  `rerun` is the command of a second process for the DET rules, `pinned` are
-    settings that every run has, `only` the rules that are judged, `stop_at` the rule whose break ends the search."""
+    settings that every run has, `only` the rules that are judged, `stop_at` the rule whose break ends the search,
+    `command` what was typed."""
 
     name: str
     factory: SubjectFactory
@@ -201,6 +206,7 @@ class Check:
     pinned: Mapping[str, object] = Factory(dict)
     timeout_s: float = 10.0
     stop_at: str | None = None
+    command: str = ""
     progress: Progress = lambda stage, part, note: None
     findings: Findings = Factory(Findings)
     seconds: float = 0.0
@@ -211,6 +217,7 @@ class Check:
     def run(self) -> Findings:
         """All stages.  Raises ProtocolError or Unsupported only if no subject can be made at all."""
         begun = time.monotonic()
+        self.findings.only = self.only
         try:
             self._scenarios()
             self._search()
@@ -240,7 +247,7 @@ class Check:
         self.progress("scenarios", 1.0, f"{len(todo)} runs")
 
     def _search(self) -> None:
-        """Rounds of both kinds of example: operations drawn one by one, and walks."""
+        """Rounds of all kinds of example: walks, variations of the scenarios, and operations drawn one by one."""
         begun = time.monotonic()
         self._policies = self._honoured_policies()
         done = number = 0
@@ -292,6 +299,8 @@ class Check:
             seed = (self.seed * 1_000_003 + number) * WALKS_PER_ROUND + place
             script = walk(seed, self._policies)
             self._run(script, f"walk: seed {seed}", WALKS_OBSERVE_EVERY)
+            if place % WALKS_PER_VARIATION == 0 and not self._enough():
+                self._run(varied(seed, self._policies), f"variation: seed {seed}", VARIATIONS_OBSERVE_EVERY)
         return WALKS_PER_ROUND
 
     def _replay_workload(self) -> None:
@@ -458,8 +467,9 @@ class RuleResult:
 
 
 def results(findings: Findings) -> dict[str, RuleResult]:
-    """The verdict of each rule, in catalogue order."""
-    return {rule.id: _result(findings, rule) for rule in registry.sorted_rules()}
+    """The verdict of each rule that is judged, in catalogue order."""
+    only = findings.only or registry.rules
+    return {rule.id: _result(findings, rule) for rule in registry.sorted_rules() if rule.id in only}
 
 
 def _result(findings: Findings, rule: Rule) -> RuleResult:

@@ -8,6 +8,8 @@ from schedspec.spec.vocabulary import Door, Lane, Settings
 
 from .parked_scenarios import PARKED
 from .scenarios_of_iterations import BUILDERS as OF_ITERATIONS
+from .scenarios_of_neighbours import BUILDERS as OF_NEIGHBOURS
+from .scenarios_of_pressure import BUILDERS as OF_PRESSURE
 from .scenarios_of_swapping import BUILDERS as OF_SWAPPING
 from .scenarios_of_transfers import BUILDERS as OF_TRANSFERS
 from .script import COMPLETE, RETRY, STEP, Op, Script, cancel, leave, rounds, submit
@@ -15,17 +17,18 @@ from .script import COMPLETE, RETRY, STEP, Op, Script, cancel, leave, rounds, su
 
 @frozen
 class Scenario:
-    """`shows`: the rules whose precondition it is made for."""
+    """`shows`: the rules whose precondition it is made for; `is_later`: it is one of `LATER`."""
 
     name: str
     shows: tuple[str, ...]
     script: Script
+    is_later: bool = False
 
 
 def scenarios(seed: int) -> Iterator[Scenario]:
-    for build in _BUILDERS:
+    for build in (*_BUILDERS, *LATER):
         shows, settings, ops = build()
-        yield Scenario(build.__name__.replace("_", " "), shows, Script(settings, seed, ops))
+        yield Scenario(build.__name__.replace("_", " "), shows, Script(settings, seed, ops), build in LATER)
 
 
 _Built = tuple[tuple[str, ...], Settings, tuple[Op, ...]]
@@ -699,3 +702,6 @@ _BUILDERS = (
     *OF_SWAPPING,
     *OF_TRANSFERS,
 )
+
+LATER = (*OF_NEIGHBOURS, *OF_PRESSURE)
+"""Written since pins were looked for: in no sample of theirs, whose runs have numbers (`tests/mutants/traces.py`)."""

@@ -32,7 +32,7 @@ PREFILLED = (submit("a", 4, 4), submit("b", 3, 3), *rounds(1))
 
 def kv_is_pulled_and_decoded() -> _Built:
     ops = (*PREFILLED, *TRANSFER, *TRANSFER, *rounds(8))
-    return ("XFER-1", "XFER-2", "XFER-3", "XFER-4", "XFER-6", "XFER-7", "KV-18"), TWO_POOLS, ops
+    return ("XFER-1", "XFER-2", "XFER-3", "XFER-4", "XFER-6", "KV-9", "KV-18"), TWO_POOLS, ops
 
 
 def the_decode_pool_is_full() -> _Built:
@@ -56,7 +56,7 @@ def a_transfer_takes_half_its_time() -> _Built:
 def both_sides_abort() -> _Built:
     """The client leaves while its KV is written, and then the link says nothing any more."""
     ops = (*PREFILLED, BEGIN_TRANSFER, cancel("a"), Op("tick", ns=100), *rounds(4))
-    return ("XFER-5", "XFER-7"), TWO_POOLS, ops
+    return ("XFER-5", "KV-9"), TWO_POOLS, ops
 
 
 def cancel_at_every_moment_of_a_transfer() -> _Built:
@@ -65,7 +65,7 @@ def cancel_at_every_moment_of_a_transfer() -> _Built:
     ops = (*(submit(name, 4, 3) for name in "abcde"), *rounds(1), BEGIN_TRANSFER, cancel("e"), cancel("d"), cancel("b"))
     ops = (*ops, cancel("a"))
     ops = (*ops, submit("one", 3, 1), *rounds(2), END_TRANSFER, *rounds(1), *TRANSFER, cancel("c"), *rounds(2))
-    return ("XFER-4", "XFER-7"), settings, (*ops, submit("f", 2, 6), *rounds(2), *TRANSFER, *rounds(2), cancel("f"))
+    return ("XFER-4", "KV-9"), settings, (*ops, submit("f", 2, 6), *rounds(2), *TRANSFER, *rounds(2), cancel("f"))
 
 
 def a_victim_of_the_decode_pool_goes_back() -> _Built:

@@ -243,11 +243,11 @@ def print_page(case: "Case") -> None:
 
 
 def print_trace(judged: "Judged", folder: Path) -> None:
-    from .recorded import case_of
+    from .recorded import cases
 
     out.print(verdicts(judged.findings))
-    for violation, messages in judged.shortened:
-        print_page(case_of(judged, violation, messages, folder))
+    for case in cases(judged, folder):
+        print_page(case)
     if judged.fault is not None:
         print_void(str(judged.fault))
     _line(f"{judged.messages:,} messages judged in {judged.seconds:.1f} s; report in {escape(str(folder))}")

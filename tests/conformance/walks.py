@@ -12,7 +12,17 @@ from attrs import evolve, frozen
 
 from schedspec.spec.vocabulary import OPEN, Policy, Settings, blocks_for
 
-from .features import at_the_door, of_feature, with_alternatives, with_door, with_features, with_host
+from .features import (
+    at_the_door,
+    of_feature,
+    too_large,
+    with_alternatives,
+    with_door,
+    with_drafts,
+    with_features,
+    with_host,
+    with_victims,
+)
 from .parked import of_parking, with_parking
 from .script import COMPLETE, STEP, Op, Script, cancel, submit, with_deadline
 from .transfers import on_the_link, with_pools
@@ -48,7 +58,9 @@ def walk(seed: int, policies: Sequence[Policy] = ()) -> Script:
     settings = with_parking(Random(f"parking {seed}"), settings)
     if not policies or "fcfs" in policies:
         settings = with_pools(Random(f"pools {seed}"), settings)
-    ops: Iterable[Op] = _operations(dice, mood)
+    settings = with_drafts(Random(f"drafts {seed}"), settings)
+    settings = with_victims(Random(f"victims {seed}"), settings)
+    ops: Iterable[Op] = too_large(Random(f"too large {seed}"), _operations(dice, mood), settings)
     if settings != world:
         asked = Random(f"requests {seed}")
         ops = [of_feature(asked, op, settings) for op in ops]

@@ -12,7 +12,8 @@ from typing import Any
 
 from attrs import Factory, asdict, define, evolve, frozen
 
-from schedspec.spec.monitor import Monitor, StepView, is_held
+from schedspec.spec.entering import is_held
+from schedspec.spec.monitor import Monitor, StepView
 from schedspec.spec.rules.base import TraceRule
 from schedspec.spec.trace import read_trace
 from schedspec.spec.tracks import Track

@@ -37,7 +37,7 @@ def corpus() -> tuple[Run, ...]:
     """The directed scenarios of one pool, and random runs in tight ones.  Two pools have a relation of their own."""
     runs = []
     for scenario in scenarios(0):
-        if scenario.script.settings.pools.are_two:
+        if scenario.script.settings.pools.are_two or scenario.is_later:
             continue
         driver = Driver.start(make, scenario.script.settings, 0)
         driver.run(scenario.script.ops)

@@ -476,7 +476,7 @@ FAULTS: dict[str, tuple[Any, str, Any]] = {
     "settled: t.x is s.x": (registry, "settled", _reads_the_state_before),
     "pushed: a read of an update has no else": (terms, "pushed", _forgets_the_else),
     "pushed: an element that is there already counts again": (terms, "_pushed_card", _counts_twice),
-    "compiled: assignments are not simultaneous": (compiled._Function, "_read", _reads_late),
+    "compiled: assignments are not simultaneous": (compiled.EventFunction, "_read", _reads_late),
     "compiled: what is alike is shared": (Term, "key", _shares_carelessly),
     "compiled: ≤ is <": (compiled, "_BINARY", compiled._BINARY | {"le": "<"}),
     "z3: removal adds": (smt, "_PLAIN", smt._PLAIN | {"without": smt._PLAIN["with"]}),

@@ -21,7 +21,7 @@ from schedspec.reference import Scheduler
 from schedspec.reference.faults import factory
 from schedspec.reference.job import Job
 from schedspec.spec.trace import TraceWriter
-from schedspec.spec.vocabulary import Delta, Lane, Plan, Settings, hybrid
+from schedspec.spec.vocabulary import Delta, Lane, Plan, Request, Settings, hybrid
 
 
 class Raises(Scheduler):
@@ -100,6 +100,18 @@ class AnswersNothing(Scheduler):
         super().cancel(request_id, now_ns)
 
 
+class RefusesInSilence(Scheduler):
+    def submit(self, request: Request, now_ns: int) -> Any:
+        receipt = super().submit(request, now_ns)
+        return receipt if receipt.verdict != "refused" else None
+
+
+class RefusesWithoutAReason(Scheduler):
+    def submit(self, request: Request, now_ns: int) -> Any:
+        receipt = super().submit(request, now_ns)
+        return receipt if receipt.verdict != "refused" else {"verdict": "refused"}
+
+
 class CannotBeMade:
     def __init__(self, settings: Settings, seed: int) -> None:
         raise RuntimeError("no GPU here")
@@ -136,7 +148,15 @@ def test_a_broken_adapter_is_void_with_one_sentence(subject: type, sentence: str
     assert (tmp_path / "report" / "failures" / "void.jsonl").exists()
 
 
-@pytest.mark.parametrize(("subject", "rule"), [(PlansFinished, "STEP-5"), (PlansTwice, "STEP-3")])
+@pytest.mark.parametrize(
+    ("subject", "rule"),
+    [
+        (PlansFinished, "STEP-5"),
+        (PlansTwice, "STEP-3"),
+        (RefusesInSilence, "LIFE-3"),
+        (RefusesWithoutAReason, "ADMIT-5"),
+    ],
+)
 def test_what_also_breaks_a_rule_is_red(subject: type, rule: str, tmp_path: Path) -> None:
     _, report = check(tmp_path, f"{__name__}:{subject.__name__}")
     assert report["rules"][rule]["verdict"] == "fail"

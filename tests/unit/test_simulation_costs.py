@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from schedspec.reference.simulation import PROFILES, Batch
-from schedspec.reference.simulation.costs import MixedBatch, PrefillTerms, Roofline, TwoPhases
+from schedspec.reference.simulation.costs import (
+    CostModel,
+    EqualSteps,
+    MixedBatch,
+    PrefillTerms,
+    Roofline,
+    TwoPhases,
+    decodes_ns,
+)
 from schedspec.spec.workloads import MissingWorkload, locate
 
 from .simulated import MS
@@ -137,3 +145,21 @@ def test_constants_of_distserve_are_those_of_its_file(name: str, tp: str) -> Non
     for terms, key in ((few, "decoding_smallbs"), (many, "decoding_largebs")):
         assert [terms.fixed, terms.context, terms.request] == [round(x * 1e9) for x in told[key]]
     assert cost.many == told["decoding_large_small_bs_threshold"]
+
+
+class Plain:
+    """A model that tells each step by itself."""
+
+    def __init__(self, cost: CostModel) -> None:
+        self.cost = cost
+
+    def step_ns(self, batch: Batch) -> int:
+        return self.cost.step_ns(batch)
+
+
+@pytest.mark.parametrize("cost", [EqualSteps(7), *(profile.cost for profile in PROFILES.values())])
+@pytest.mark.parametrize(("decodes", "context", "steps"), [(1, 1, 3), (33, 40, 5), (200, 90_000, 64), (7, 8, 0)])
+def test_decodes_in_one_go_take_as_long_as_one_by_one(cost: CostModel, decodes: int, context: int, steps: int) -> None:
+    told = list(decodes_ns(cost, decodes, context, steps))
+    assert told == list(decodes_ns(Plain(cost), decodes, context, steps))
+    assert told == [cost.step_ns(Batch(decodes, context + step * decodes)) for step in range(steps)]

@@ -15,6 +15,7 @@ from ..spec.vocabulary import Settings
 from .parts import (
     DEFAULT_FIRST_S,
     WORKLOAD_HELP,
+    command_line,
     counted,
     ensure_writable,
     kept_off_stdout,
@@ -24,6 +25,7 @@ from .parts import (
     report_folder,
     subject_of,
     workload_of,
+    writes_report,
 )
 from .replay import profile_of
 
@@ -93,9 +95,9 @@ def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
                 run.findings.faults.append(fault)
             _write(run, folder, options)
             raise
-        _write(run, folder, options)
         if not quiet:
             terminal.print_check(run, folder)
+        _write(run, folder, options)
         status = exit_status(run.findings, strict=strict)
     sys.exit(status)
 
@@ -119,6 +121,7 @@ def _new_check(subject: str, options: Mapping[str, Any]) -> Any:
         only=known_rules(options["rules"]),
         pinned=pinned,
         timeout_s=options["timeout_s"],
+        command=command_line(),
     )
 
 
@@ -152,12 +155,18 @@ def _known_failures(subject: str, options: Mapping[str, Any]) -> Any:
 
 
 def _write(run: Any, folder: Path, options: Mapping[str, Any]) -> None:
-    """Everything that programs read."""
+    """Everything that programs read, and the pages."""
+    from ..check_report import write_pages
     from ..conformance.junit import write_junit
-    from ..conformance.report import as_json, write_report
+    from ..conformance.report import as_json, shown_failures, write_report
 
-    write_report(folder, run, strict=options["strict"])
-    if options["junit"] is not None:
-        write_junit(options["junit"], run, folder, strict=options["strict"])
+    told = as_json(run, strict=options["strict"])
     if options["as_json"]:
-        click.echo(json.dumps(as_json(run, strict=options["strict"])))
+        click.echo(json.dumps(told))
+    with writes_report(folder):
+        write_report(folder, run, strict=options["strict"])
+        if options["junit"] is not None:
+            write_junit(options["junit"], run, folder, strict=options["strict"])
+        lacks = write_pages(folder, told, shown_failures(run, folder))
+    if lacks and not options["as_json"]:
+        terminal.print_aside(lacks)

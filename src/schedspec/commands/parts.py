@@ -1,5 +1,6 @@
 """What several commands need: options read, one sentence for bad input, a folder for the report."""
 
+import shlex
 import sys
 import traceback
 import warnings
@@ -44,6 +45,21 @@ def report_folder(folder: Path, report: str = "report.json") -> Path:
     except OSError as error:
         raise ValueError(f"no report can be written to {folder}: {error.strerror}") from error
     return folder
+
+
+def command_line() -> str:
+    """What was typed, for the report; nothing where the command was called from Python."""
+    name = Path(sys.argv[0]).name
+    return shlex.join(["schedspec", *sys.argv[1:]]) if name in ("schedspec", "__main__.py") else ""
+
+
+@contextmanager
+def writes_report(folder: Path) -> Iterator[None]:
+    """A disk that is full, or a folder that was taken away meanwhile, is one sentence, after what was found."""
+    try:
+        yield
+    except OSError as error:
+        raise ValueError(f"the report in {folder} is not complete: {error.strerror}: {error.filename}") from error
 
 
 @contextmanager

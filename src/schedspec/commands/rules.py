@@ -10,11 +10,19 @@ from .parts import all_cards, known_rules, one_sentence
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--markdown", is_flag=True, help="Print the page spec/RULES.md.")
 @click.pass_context
-def rules(ctx: click.Context, as_json: bool) -> None:
+def rules(ctx: click.Context, as_json: bool, markdown: bool) -> None:
     """All rules: id, level, what they need to see and to be claimed, statement."""
     with one_sentence(ctx):
+        if as_json and markdown:
+            raise click.UsageError("--json and --markdown are two forms of the same: choose one")
         found = all_cards()
+        if markdown:
+            from ..spec.rules_page import page
+
+            click.echo(page(found), nl=False)
+            return
         if as_json:
             click.echo(json.dumps({card["id"]: card for card in found}))
             return
