@@ -59,6 +59,8 @@ def as_json(check: Check, *, strict: bool = False) -> dict[str, Any]:
         "workloads": {name: asdict(replayed) for name, replayed in findings.workloads.items()},
         "notes": findings.notes,
         "stale": findings.stale,
+        "searched": findings.searched,
+        "covered": findings.coverage.as_json(bound_exercised(findings), findings.refused_settings),
         "rules": {rule: asdict(result) for rule, result in results(findings).items()},
     }
 
@@ -72,6 +74,14 @@ def write_report(folder: Path, check: Check, *, strict: bool = False) -> None:
         _write_failure(failures, check, failure)
     if check.findings.fault_run is not None:
         _write_fault(failures, check, check.findings.fault_run)
+
+
+def keep_failure(folder: Path, check: Check, failure: Failure) -> None:
+    """At once, for a search of hours may be cut off.  What cannot be written now is tried again at the end."""
+    try:
+        _write_failure(folder / "failures", check, failure)
+    except OSError as error:
+        check.findings.notes.append(f"{failure.rule} could not be kept when it was found: {error}")
 
 
 def _write_failure(failures: Path, check: Check, failure: Failure) -> None:
@@ -183,6 +193,11 @@ def _report(check: Check, folder: Path) -> Iterator[str]:
     for failure in check.findings.failures.values():
         yield ""
         yield from Page(case_of(check, failure, folder)).markdown()
+
+
+def bound_exercised(findings: Findings) -> dict[str, int]:
+    """Rule -> how often its precondition held, of the rules that bound the subject."""
+    return {rule: findings.exercised[rule] for rule in registry.rules if findings.bound[rule]}
 
 
 def headline(findings: Findings) -> str:

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from .parts import (
     command_line,
     counted,
     ensure_writable,
+    interrupted_by_sigterm,
     kept_off_stdout,
     known_rules,
     one_sentence,
@@ -29,11 +31,20 @@ from .parts import (
 )
 from .replay import profile_of
 
+DEPTH_NAMES = ("smoke", "quick", "standard", "small-scope", "soak")
+
 
 @click.command()
 @click.argument("subject")
-@click.option("--depth", type=click.Choice(["smoke", "quick", "standard", "soak"]), default="quick", show_default=True)
-@click.option("--seconds", type=click.FloatRange(min=1), default=600, help="How long a soak takes.", show_default=True)
+@click.option("--depth", type=click.Choice(DEPTH_NAMES), default="quick", show_default=True)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=1),
+    default=600,
+    help="How long a soak takes, and at most a search in small scopes.",
+    show_default=True,
+)
+@click.option("--run", "alone", type=click.IntRange(min=0), help="Of a soak this run alone, by its number.")
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--workload", help=f"{WORKLOAD_HELP}; 'none' for none.  Default: azure, or else fitted:azure-conv.")
 @click.option("--first-s", default=str(DEFAULT_FIRST_S), help="Seconds of the recorded workload.", show_default=True)
@@ -69,6 +80,8 @@ def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
     with one_sentence(ctx):
         from ..conformance.baseline import BaselineError, expect, stand, update
         from ..conformance.check import exit_status
+        from ..conformance.folder import empty_failures
+        from ..conformance.report import keep_failure
         from ..spec.protocol import ProtocolError
         from ..spec.workloads import WorkloadError
 
@@ -80,8 +93,11 @@ def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
         if options["junit"] is not None:
             ensure_writable(options["junit"], "JUnit XML")
         folder = report_folder(options["report"] or Path("build") / "report" / file_name(subject))
+        if run.depth.name == "soak":
+            empty_failures(folder)
+            run.keep = partial(keep_failure, folder, run)
         try:
-            with terminal.progress(quiet=quiet) as run.progress, kept_off_stdout(quiet):
+            with interrupted_by_sigterm(), terminal.progress(quiet=quiet) as run.progress, kept_off_stdout(quiet):
                 if known is not None:
                     again = {"mode": run.mode, "rerun": run.rerun or (), "timeout_s": run.timeout_s}
                     standings = list(stand(known, run.factory, **again))
@@ -106,6 +122,8 @@ def _new_check(subject: str, options: Mapping[str, Any]) -> Any:
     from ..conformance.check import DEPTHS, Check, soak
 
     depth = soak(options["seconds"]) if options["depth"] == "soak" else DEPTHS[options["depth"]]
+    if options["alone"] is not None and depth.name != "soak":
+        raise click.UsageError("--run is the number of a run of a soak: write --depth soak, too")
     pinned = read_settings(options["settings"])
     Settings(**pinned)  # do they contradict each other?
     wall_s = options["workload_s"] or (None if options["workload"] else depth.workload_s)
@@ -121,6 +139,7 @@ def _new_check(subject: str, options: Mapping[str, Any]) -> Any:
         only=known_rules(options["rules"]),
         pinned=pinned,
         timeout_s=options["timeout_s"],
+        alone=options["alone"],
         command=command_line(),
     )
 
