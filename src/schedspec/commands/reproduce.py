@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,9 @@ from attrs import asdict
 from rich.markup import escape
 from rich.table import Table
 
+from ..campaigns import Unit
 from ..conformance import terminal
+from .campaign import UNITS, folder_of, in_units, is_campaign, run_units
 from .parts import one_sentence
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ COLOURS = {"met": "green", "missed": "bold red", "not measured": "yellow"}
 @click.option("--sample", is_flag=True, help="A short part of each run: a quick look, with targets missed by chance.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@in_units
 @click.pass_context
 def reproduce(ctx: click.Context, /, names: tuple[str, ...], **options: Any) -> None:
     """Hold what published systems come to here against the numbers of their papers; all of them, or those of a NAME.
@@ -34,23 +37,43 @@ def reproduce(ctx: click.Context, /, names: tuple[str, ...], **options: Any) -> 
     Exit status: 0 no numeric target is missed, 1 one is, 2 bad input.
     """
     with one_sentence(ctx):
-        from ..reference.reproduce import Run
+        from ..reference.reproduce import Report, Run
         from ..reference.reproduce import reproduce as run_one
 
         chosen = _chosen(names)
         if options["listed"]:
             _show_list(chosen, as_json=options["as_json"])
             return
-        reports = []
-        for reproduction in chosen:
+        reports: list[Report] = []
+        if is_campaign(options):
+            reports = _elsewhere(chosen, options)
+        for reproduction in chosen if not reports else ():
             with terminal.progress(quiet=options["as_json"]) as progress:
                 run = Run(options["sample"], options["seed"], progress)
                 reports.append(run_one(reproduction, run))
             if not options["as_json"]:
                 _show(reports[-1])
+        if is_campaign(options) and not options["as_json"]:
+            for report in reports:
+                _show(report)
         if options["as_json"]:
             click.echo(json.dumps({"schema": "schedspec-reproduce/1", "runs": [r.as_json() for r in reports]}))
     sys.exit(1 if any(report.has_missed for report in reports) else 0)
+
+
+def _elsewhere(chosen: list["Reproduction"], options: Mapping[str, Any]) -> list["Report"]:
+    """One unit each."""
+    from ..reference.reproduce import report_of
+
+    sample, seed = options["sample"], options["seed"]
+    units = [
+        Unit(one.name, f"{UNITS}:reproduce_one", {"name": one.name, "sample": sample, "seed": seed}) for one in chosen
+    ]
+    results = run_units(units, folder_of(options, "reproduce"), options, quiet=options["as_json"])
+    return [
+        report_of(one, result["ours"], result["notes"], seed, sample=sample)
+        for one, result in zip(chosen, results, strict=True)
+    ]
 
 
 def _chosen(names: tuple[str, ...]) -> list["Reproduction"]:
