@@ -8,7 +8,10 @@ vllm_worst := --setting policy=priority --setting prefix_caching=true
 vllm_pip := .venv-vllm/bin/python -m pip --disable-pip-version-check install -q
 kernels_pip := .venv-kernels/bin/python -m pip --disable-pip-version-check install -q --no-compile
 
-.PHONY: help check test lint bench bench-gpu kernels proofs exhaust mutants vidur vllm vllm-known vllm-matrix vtc clean
+vector_flags := -std=c99 -O1 -Wall -Wextra -Werror
+vector_bugs = $(shell sed -n '/^enum fault/,/^};/s/^    \([A-Z_]*\).*/\1/p' tests/vectors/scheduler.c | grep -v '^NONE$$')
+
+.PHONY: help check test lint bench bench-gpu kernels proofs exhaust mutants vidur vllm vllm-known vllm-matrix vtc vectors clean
 
 help:
 	@echo 'make check    hold the reference to the specification (installs the base and the suite only)'
@@ -24,6 +27,7 @@ help:
 	@echo 'make vtc      compile the VTC program to build/vtc (fetches go where there is none)'
 	@echo 'make vllm     install the released vLLM beside the suite, into .venv-vllm (2 GB)'
 	@echo 'make vidur    install the Vidur simulator into .venv-vidur (600 MB), for `make bench`'
+	@echo 'make vectors  hold a scheduler in C to the scenarios of tests/vectors, with and without planted bugs; needs gcc'
 	@echo 'make clean    remove everything that these make, .venv included'
 	@echo
 	@echo 'ARGS="..." is handed to the command underneath; PYTHON=... chooses the interpreter of .venv'
@@ -58,6 +62,20 @@ proofs: .venv/dev.stamp
 
 exhaust: .venv/dev.stamp
 	$(bin)/schedspec exhaust $(ARGS)
+
+# Without Python: a scheduler of its own, and each of its bugs has to be named by a scenario.
+vectors: build/vectors/scheduler
+	$< tests/vectors/scenarios/S-*.txt
+	@for bug in $(vector_bugs); do \
+	  $(CC) $(vector_flags) -DFAULT=$$bug -o build/vectors/faulty tests/vectors/scheduler.c || exit 1; \
+	  found=$$(build/vectors/faulty tests/vectors/scenarios/S-*.txt | sed -n 's/^FAIL \(S-[0-9]*\).*/\1/p'); \
+	  echo "$$bug:" $${found:-not found}; \
+	  test -n "$$found" || exit 1; \
+	done
+
+build/vectors/scheduler: tests/vectors/scheduler.c
+	@mkdir -p $(@D)
+	$(CC) $(vector_flags) -o $@ $<
 
 mutants: .venv/dev.stamp
 	$(bin)/python -m tests.mutants.bugs $(ARGS)

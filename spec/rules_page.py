@@ -24,10 +24,9 @@ TITLES = {
     "FLEET": "several engines and their router",
 }
 NOT_THERE = {
-    "KV-9": "No rule yet. The id is set aside for blocks that steps in flight still write to: neither free nor in "
-    "another table. What is deferred is judged by [KV-19](#kv-19), what a transfer writes to by [XFER-7](#xfer-7).",
+    "XFER-7": "No rule any more: what a transfer writes to is judged by [KV-9](#kv-9). The id is not given again.",
 }
-"""Ids that are no rule yet, and why.  Whoever writes the rule takes the entry away."""
+"""Ids that are no rule, or not yet, and why.  Whoever writes the rule takes the entry away."""
 
 Card = Mapping[str, Any]
 
@@ -38,7 +37,7 @@ def page(cards: Sequence[Card]) -> str:
 
 
 def _lines(cards: Sequence[Card]) -> Iterator[str]:
-    entries = [*cards, *({"id": id} for id in _gaps(cards))]
+    entries = [*cards, *({"id": id} for id in _ids_without(cards))]
     entries.sort(key=lambda card: _order(card["id"]))
     yield BEGIN
     yield ""
@@ -63,20 +62,17 @@ def _order(rule: str) -> tuple[int, int]:
     return FAMILIES.index(family), int(number)
 
 
-def _gaps(cards: Sequence[Card]) -> list[str]:
-    """Ids that nobody has, though one of a greater number is a rule."""
+def _ids_without(cards: Sequence[Card]) -> list[str]:
+    """Ids of no rule: each that stands before others of its family needs a reason."""
     last: dict[str, int] = {}
     for card in cards:
         family, _, number = card["id"].partition("-")
         last[family] = max(last.get(family, 0), int(number))
     ids = {card["id"] for card in cards}
     every = (f"{family}-{number}" for family, most in last.items() for number in range(1, most + 1))
-    gaps = [id for id in every if id not in ids]
-    if unsaid := [id for id in gaps if id not in NOT_THERE]:
-        raise ValueError(
-            f"{unsaid[0]} is no rule, though its family has later ones: say why in NOT_THERE of rules_page.py"
-        )
-    return gaps
+    if unsaid := [id for id in every if id not in ids and id not in NOT_THERE]:
+        raise ValueError(f"{unsaid[0]} is no rule, though later ones are: say why in NOT_THERE of rules_page.py")
+    return [id for id in NOT_THERE if id not in ids]
 
 
 def _link(rule: str) -> str:

@@ -43,7 +43,7 @@ def _of_lanes(settings: Settings) -> set[str]:
     claims = {"shares", "burst"}
     if all(lane.maximum_percent == 100 for lane in settings.lanes):
         claims.add("borrowing")
-    if any(lane.objective_steps for lane in settings.lanes):
+    if any(lane.objective_steps for lane in settings.lanes) and not settings.draft_tokens:  # a step serves more then
         claims.add("objective")
     return claims
 

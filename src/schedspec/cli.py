@@ -12,6 +12,7 @@ from .commands.parity import parity
 from .commands.parts import told_once
 from .commands.recorded import convert, trace, why
 from .commands.replay import replay
+from .commands.report import report
 from .commands.reproduce import reproduce
 from .commands.rules import explain, rules
 from .commands.serve_sim import serve_sim
@@ -29,6 +30,7 @@ COMMANDS: tuple[click.Command, ...] = (
     prove,
     replay,
     replay_failure,
+    report,
     reproduce,
     rerun,
     rules,

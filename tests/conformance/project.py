@@ -43,7 +43,7 @@ def shortened(
             if hit is not None:
                 best, found, improved = candidate, hit, True
                 break
-    return found, best
+    return (_explained(header, messages, violation) if found is violation else found), best
 
 
 def _fails_alike(header: Header, messages: Sequence[Message], conjunct: str, also: frozenset[str]) -> Violation | None:
@@ -60,7 +60,7 @@ def _fails_alike(header: Header, messages: Sequence[Message], conjunct: str, als
     if not {v.rule for v in last} <= also:
         return None
     hit = next((v for v in last if v.conjunct == conjunct), None)
-    return None if hit is None else _explained(header, messages, conjunct)
+    return None if hit is None else _explained(header, messages, hit)
 
 
 def _advice(broken: Sequence[Violation]) -> set[str]:
@@ -68,12 +68,16 @@ def _advice(broken: Sequence[Violation]) -> set[str]:
     return {v.rule for v in broken if registry.rules[v.rule].level == "SHOULD"}
 
 
-def _explained(header: Header, messages: Sequence[Message], conjunct: str) -> Violation:
+def _explained(header: Header, messages: Sequence[Message], violation: Violation) -> Violation:
+    """The same at the last message, with the values that it read."""
     monitor = new_monitor(header, explain=True)
-    for message in messages:
-        monitor.feed(message)
-    found: Violation = next(v for v in monitor.violations if v.conjunct == conjunct and v.message == len(messages))
-    return found
+    try:
+        for message in messages:
+            monitor.feed(message)
+    except ProtocolError:
+        return violation  # the answer was none
+    last = (v for v in monitor.violations if v.conjunct == violation.conjunct and v.message == len(messages))
+    return next(last, violation)
 
 
 def _candidates(messages: list[Message], violation: Violation) -> Iterator[list[Message]]:
@@ -150,6 +154,7 @@ def _step(message: Message, kept: set[str], named: set[int]) -> Message:
             samples=[plan.samples[row] for row in rows],
             deltas=_deltas(plan.deltas, kept, named),
             pool=plan.pool,
+            drafts={request: count for request, count in plan.drafts.items() if request in kept},
         ),
     )
 
@@ -163,6 +168,7 @@ def _complete(message: Message, kept: set[str], named: set[int]) -> Message:
         token=[outcome.token[row] for row in rows],
         stop=[outcome.stop[row] for row in rows],
         pause=[outcome.pause[row] for row in rows] if outcome.pause else (),
+        accepted=[outcome.accepted[row] for row in rows] if outcome.accepted else (),
     )
     return evolve(message, given=given, answer=_deltas(message.answer, kept, named))
 

@@ -1,6 +1,5 @@
 """`schedspec trace`: judges a recorded run, line by line, and shortens what it finds."""
 
-import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -8,21 +7,24 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
-from attrs import Factory, asdict, define
+from attrs import Factory, asdict, define, evolve
 
+from schedspec import __version__
 from schedspec.spec.catalogue import registry
 from schedspec.spec.monitor import Monitor
 from schedspec.spec.pooled import PooledMonitor, new_monitor
 from schedspec.spec.protocol import ProtocolError
-from schedspec.spec.trace import TraceError, TraceWriter
+from schedspec.spec.trace import TraceError
 from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import Header, Message
 
 from .archives import read_recorded
 from .check import Failure, Findings, exit_status, results
-from .page import Case, Page, shown_path
+from .folder import SCHEMA, empty_failures, write_case, write_told
+from .page import Case, shown_path
 from .project import Shortening, shortened
 from .script import Script
+from .shown import Shown, neighbourhoods, shown
 
 LONGEST_TO_SHORTEN = 50_000
 BY_TIME = Shortening(5.0)
@@ -42,7 +44,8 @@ class Witness(Protocol):
 @define
 class Judged:
     """`first`: the first break of each rule, `first_ns` the time of its message, `breaks` how many there are;
-    `shortened`: those of the first broken message that no other explains, with the shortest trace of each."""
+    `shortened`: those of the first broken message that no other explains, with the shortest trace of each; `far`: those
+    that come too late in the run to be shortened, with what came just before."""
 
     path: Path
     header: Header
@@ -51,7 +54,9 @@ class Judged:
     first_ns: dict[str, int] = Factory(dict)
     breaks: Counter[str] = Factory(Counter)
     shortened: list[tuple[Violation, list[Message]]] = Factory(list)
+    far: list[Case] = Factory(list)
     fault: ProtocolError | TraceError | None = None
+    command: str = ""
     messages: int = 0
     seconds: float = 0.0
     monitor: str = Monitor.kind
@@ -65,7 +70,7 @@ def judge(
     progress: Callable[[str, float, str], None] = lambda stage, part, note: None,
     make: type[Monitor] = Monitor,
     read: Read = read_recorded,
-    shortening: Shortening = BY_TIME,
+    shortening: Shortening | None = None,
     witness: Witness | None = None,
 ) -> Judged:
     """Judge a trace in constant memory.  A line that cannot be read ends it: what came before stays judged."""
@@ -97,7 +102,7 @@ def judge(
         for violation in monitor.violations:
             judged.first.setdefault(violation.rule, violation)
     _count(judged, monitor)
-    _shorten(judged, progress, shortening)
+    _shorten(judged, progress, shortening or BY_TIME)
     judged.seconds = time.monotonic() - begun
     return judged
 
@@ -137,8 +142,12 @@ def _shorten(judged: Judged, progress: Callable[[str, float, str], None], how: S
     together = {v.rule for v in musts if v.message == place}
     todo = [v for v in musts if v.rule in registry.weakest(together)]
     todo += [v for v in judged.first.values() if registry.rules[v.rule].level == "SHOULD"]
+    far = [violation for violation in todo if violation.message > LONGEST_TO_SHORTEN]
+    if far:
+        progress("shortening", 0.0, f"reading again: {', '.join(v.rule for v in far)} broke late")
+        judged.far = neighbourhoods(judged.path, far)
     for violation in todo:
-        if violation.message > LONGEST_TO_SHORTEN:
+        if violation in far:
             continue
         progress("shortening", 0.5, violation.rule)
         messages = list(islice(read_recorded(judged.path)[1], violation.message))
@@ -153,6 +162,9 @@ def _shorten(judged: Judged, progress: Callable[[str, float, str], None], how: S
 def result_json(judged: Judged, *, strict: bool = False) -> dict[str, Any]:
     capabilities = judged.header.capabilities
     return {
+        "schema": SCHEMA,
+        "spec": __version__,
+        "command": judged.command,
         "subject": judged.header.subject,
         "file": judged.path.name,
         "version": capabilities.version,
@@ -168,20 +180,31 @@ def result_json(judged: Judged, *, strict: bool = False) -> dict[str, Any]:
     }
 
 
-def write_recorded(folder: Path, judged: Judged) -> None:
-    """report.json, and for each shortened failure its page and its trace."""
-    failures = folder / "failures"
-    failures.mkdir(parents=True, exist_ok=True)
-    for old in failures.iterdir():
-        old.unlink()
-    (folder / "report.json").write_text(json.dumps(result_json(judged), indent=1) + "\n")
-    for violation, messages in judged.shortened:
-        with (failures / f"{violation.rule}.jsonl").open("w") as file:
-            writer = TraceWriter(file, judged.header)
-            for message in messages:
-                writer.write(message)
-        page = Page(case_of(judged, violation, messages, folder)).markdown()
-        (failures / f"{violation.rule}.md").write_text("\n".join(page) + "\n")
+def write_recorded(folder: Path, judged: Judged, *, strict: bool = False) -> None:
+    """report.json, badge.json, and for each failure that is shown its page, its trace, its export for Perfetto."""
+    failures = empty_failures(folder)
+    write_told(folder, result_json(judged, strict=strict))
+    for case in cases(judged, folder):
+        write_case(failures, case)
+
+
+def cases(judged: Judged, folder: Path) -> list[Case]:
+    """What the pages of the failures that are shown say; `folder` is the report's."""
+    near = [case_of(judged, violation, messages, folder) for violation, messages in judged.shortened]
+    return near + [_far_case(judged, case) for case in judged.far]
+
+
+def shown_cases(judged: Judged, folder: Path) -> list[Shown]:
+    """The same with all that is drawn."""
+    return [
+        shown(case, trace="" if case.before else shown_path(folder / "failures" / f"{case.rule}.jsonl"))
+        for case in cases(judged, folder)
+    ]
+
+
+def _far_case(judged: Judged, case: Case) -> Case:
+    found = f"found in message {judged.first[case.rule].message:,} of {judged.path.name}, of which the last are shown"
+    return evolve(case, found=found, again=f"schedspec trace {shown_path(judged.path)}")
 
 
 def case_of(judged: Judged, violation: Violation, messages: list[Message], folder: Path) -> Case:

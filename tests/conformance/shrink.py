@@ -58,7 +58,7 @@ def script_size(script: Script) -> int:
 
 
 class Shrinker:
-    """Holds the best script so far; stops when nothing helps, or its time is over."""
+    """Holds the best script so far; stops when nothing helps, or its time is over, or so many candidates were run."""
 
     def __init__(
         self,
@@ -67,9 +67,11 @@ class Shrinker:
         target: Target,
         seconds: float,
         ignored: frozenset[str] = frozenset(),
+        most_tries: int | None = None,
     ) -> None:
         self.factory = factory
         self.ignored = ignored
+        self.most_tries = most_tries
         self.target = target
         self.best = script
         self.deadline = time.monotonic() + seconds
@@ -84,7 +86,7 @@ class Shrinker:
     def _shrink(self) -> None:
         self._cut_at_failure()
         before = None
-        while before != self.best and time.monotonic() < self.deadline:
+        while before != self.best and not self._is_over():
             before = self.best
             self._improve(without_requests)
             self._improve(without_runs)
@@ -110,13 +112,16 @@ class Shrinker:
         while found:
             found = False
             for candidate in candidates(self.best):
-                if time.monotonic() > self.deadline:
+                if self._is_over():
                     return
                 driver = self._run(candidate)
                 if driver is not None and self.target.is_hit_by(driver):
                     self.best = evolve(candidate, ops=tuple(driver.ops))
                     found = True
                     break
+
+    def _is_over(self) -> bool:
+        return time.monotonic() > self.deadline or self.tries == self.most_tries
 
     def _run(self, script: Script) -> Driver | None:
         self.tries += 1

@@ -57,6 +57,9 @@ def print_check(check: "Check", folder: Path) -> None:
     if findings.refused_settings:
         refused = ", ".join(sorted(findings.refused_settings))
         _line(f"settings that the subject refuses, so not tried: {escape(refused)}")
+    _line(escape(findings.coverage.in_short()))
+    for sentence in searched(check):
+        _line(escape(sentence))
     unseen = [rule for rule, result in results(findings).items() if result.verdict == "not exercised"]
     claimed = [rule for rule in unseen if registry.rules[rule].binding.claims]
     if claimed:
@@ -72,6 +75,22 @@ def print_check(check: "Check", folder: Path) -> None:
         f"[bold {_colour(findings)}]{escape(check.name)}: {headline(findings)}[/]  seed {check.seed}, "
         f"{findings.runs} runs, {check.seconds:.1f} s; report in {escape(str(folder))}"
     )
+
+
+def searched(check: "Check") -> Iterator[str]:
+    """What a search that goes on for long says of itself."""
+    told = check.findings.searched
+    if told.get("kind") == "soak":
+        sizes = ", ".join(f"{size['runs']:,} {kind}" for kind, size in told["sizes"].items())
+        memory = told["memory_mib"]
+        yield (
+            f"soak: {told['runs']:,} runs ({sizes}), {told['pairs']:,} pairs, {told['pairs_per_s']:,} pairs/s; memory "
+            f"{memory['after_a_minute']:,} MiB after a minute, {memory['at_the_end']:,} at the end"
+        )
+        for conjunct, times in told["failed"].items():
+            again = f"; again: {check.again(times['first_run'])}" if times["first_run"] is not None else ""
+            yield f"  {conjunct} broke in {times['runs']:,} runs{again}"
+        yield f"  run number K alone: {check.again('K')}"
 
 
 def print_matrix(outcomes: Sequence["Outcome"], folder: Path, seconds: float) -> None:
@@ -313,11 +332,11 @@ def print_page(case: "Case") -> None:
 
 
 def print_trace(judged: "Judged", folder: Path) -> None:
-    from .recorded import case_of
+    from .recorded import cases
 
     out.print(verdicts(judged.findings))
-    for violation, messages in judged.shortened:
-        print_page(case_of(judged, violation, messages, folder))
+    for case in cases(judged, folder):
+        print_page(case)
     if judged.fault is not None:
         print_void(str(judged.fault))
     _line(f"{judged.messages:,} messages judged in {judged.seconds:.1f} s; report in {escape(str(folder))}")

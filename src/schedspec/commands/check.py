@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ from ..spec.vocabulary import Settings
 from .parts import (
     DEFAULT_FIRST_S,
     WORKLOAD_HELP,
+    command_line,
     counted,
     ensure_writable,
+    interrupted_by_sigterm,
     kept_off_stdout,
     known_rules,
     one_sentence,
@@ -24,14 +27,24 @@ from .parts import (
     report_folder,
     subject_of,
     workload_of,
+    writes_report,
 )
 from .replay import profile_of
+
+DEPTH_NAMES = ("smoke", "quick", "standard", "small-scope", "soak")
 
 
 @click.command()
 @click.argument("subject")
-@click.option("--depth", type=click.Choice(["smoke", "quick", "standard", "soak"]), default="quick", show_default=True)
-@click.option("--seconds", type=click.FloatRange(min=1), default=600, help="How long a soak takes.", show_default=True)
+@click.option("--depth", type=click.Choice(DEPTH_NAMES), default="quick", show_default=True)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=1),
+    default=600,
+    help="How long a soak takes, and at most a search in small scopes.",
+    show_default=True,
+)
+@click.option("--run", "alone", type=click.IntRange(min=0), help="Of a soak this run alone, by its number.")
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--workload", help=f"{WORKLOAD_HELP}; 'none' for none.  Default: azure, or else fitted:azure-conv.")
 @click.option("--first-s", default=str(DEFAULT_FIRST_S), help="Seconds of the recorded workload.", show_default=True)
@@ -67,6 +80,8 @@ def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
     with one_sentence(ctx):
         from ..conformance.baseline import BaselineError, expect, stand, update
         from ..conformance.check import exit_status
+        from ..conformance.folder import empty_failures
+        from ..conformance.report import keep_failure
         from ..spec.protocol import ProtocolError
         from ..spec.workloads import WorkloadError
 
@@ -78,8 +93,11 @@ def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
         if options["junit"] is not None:
             ensure_writable(options["junit"], "JUnit XML")
         folder = report_folder(options["report"] or Path("build") / "report" / file_name(subject))
+        if run.depth.name == "soak":
+            empty_failures(folder)
+            run.keep = partial(keep_failure, folder, run)
         try:
-            with terminal.progress(quiet=quiet) as run.progress, kept_off_stdout(quiet):
+            with interrupted_by_sigterm(), terminal.progress(quiet=quiet) as run.progress, kept_off_stdout(quiet):
                 if known is not None:
                     again = {"mode": run.mode, "rerun": run.rerun or (), "timeout_s": run.timeout_s}
                     standings = list(stand(known, run.factory, **again))
@@ -93,9 +111,9 @@ def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
                 run.findings.faults.append(fault)
             _write(run, folder, options)
             raise
-        _write(run, folder, options)
         if not quiet:
             terminal.print_check(run, folder)
+        _write(run, folder, options)
         status = exit_status(run.findings, strict=strict)
     sys.exit(status)
 
@@ -104,6 +122,8 @@ def _new_check(subject: str, options: Mapping[str, Any]) -> Any:
     from ..conformance.check import DEPTHS, Check, soak
 
     depth = soak(options["seconds"]) if options["depth"] == "soak" else DEPTHS[options["depth"]]
+    if options["alone"] is not None and depth.name != "soak":
+        raise click.UsageError("--run is the number of a run of a soak: write --depth soak, too")
     pinned = read_settings(options["settings"])
     Settings(**pinned)  # do they contradict each other?
     wall_s = options["workload_s"] or (None if options["workload"] else depth.workload_s)
@@ -119,6 +139,8 @@ def _new_check(subject: str, options: Mapping[str, Any]) -> Any:
         only=known_rules(options["rules"]),
         pinned=pinned,
         timeout_s=options["timeout_s"],
+        alone=options["alone"],
+        command=command_line(),
     )
 
 
@@ -152,12 +174,18 @@ def _known_failures(subject: str, options: Mapping[str, Any]) -> Any:
 
 
 def _write(run: Any, folder: Path, options: Mapping[str, Any]) -> None:
-    """Everything that programs read."""
+    """Everything that programs read, and the pages."""
+    from ..check_report import write_pages
     from ..conformance.junit import write_junit
-    from ..conformance.report import as_json, write_report
+    from ..conformance.report import as_json, shown_failures, write_report
 
-    write_report(folder, run, strict=options["strict"])
-    if options["junit"] is not None:
-        write_junit(options["junit"], run, folder, strict=options["strict"])
+    told = as_json(run, strict=options["strict"])
     if options["as_json"]:
-        click.echo(json.dumps(as_json(run, strict=options["strict"])))
+        click.echo(json.dumps(told))
+    with writes_report(folder):
+        write_report(folder, run, strict=options["strict"])
+        if options["junit"] is not None:
+            write_junit(options["junit"], run, folder, strict=options["strict"])
+        lacks = write_pages(folder, told, shown_failures(run, folder))
+    if lacks and not options["as_json"]:
+        terminal.print_aside(lacks)

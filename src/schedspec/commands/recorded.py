@@ -14,7 +14,7 @@ from ..conformance import terminal
 from ..conformance.files import file_name
 from .campaign import in_units, is_campaign
 from .fleets import is_fleet, judge_fleet, under_one_clock
-from .parts import one_sentence
+from .parts import command_line, one_sentence, report_folder, writes_report
 
 if TYPE_CHECKING:
     from ..conformance.recorded import Judged
@@ -44,16 +44,35 @@ def trace(ctx: click.Context, /, files: tuple[str, ...], **options: Any) -> None
             raise click.UsageError("--on and --resume are for several files: one file is one unit")
         from ..conformance.recorded import result_json, write_recorded
 
+        folder = report_folder(report or Path("build") / "report" / file_name(file.name))
         with terminal.progress(quiet=as_json) as progress:
             judged = judge_file(file, progress, plain=plain)
-        folder = report or Path("build") / "report" / file_name(file.name)
-        write_recorded(folder, judged)
+        judged.command = command_line()
         status = judged.exit_status(strict=strict)
         if as_json:
             click.echo(json.dumps(result_json(judged, strict=strict)))
         else:
             terminal.print_trace(judged, folder)
+        with writes_report(folder):
+            write_recorded(folder, judged, strict=strict)
+            lacks = write_recorded_pages(folder, judged)
+        if lacks and not as_json:
+            terminal.print_aside(lacks)
     sys.exit(status)
+
+
+def write_recorded_pages(folder: Path, judged: "Judged") -> str | None:
+    """report.html and those of failures; of a run that breaks nothing its beginning.  Why not, if there can be none."""
+    from ..check_report import lacks, write_pages
+    from ..conformance.recorded import result_json, shown_cases
+    from ..conformance.shown import beginning
+
+    if why := lacks():
+        return why
+    failures = shown_cases(judged, folder)
+    return write_pages(
+        folder, result_json(judged), failures, None if failures else beginning(judged.path, judged.messages)
+    )
 
 
 def judge_file(file: Path, progress: Callable[[str, float, str], None], *, plain: bool, **how: Any) -> "Judged":

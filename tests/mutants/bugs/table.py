@@ -13,11 +13,10 @@ from .hunt import Catch
 from .registry import CATALOGUE
 
 MOST_MESSAGES = 20
-MEDIAN_S = 5.0
 
 
 def misses(catches: Sequence[Catch]) -> list[Catch]:
-    """Not found by a rule that names the bug, or with a trace that nobody can follow."""
+    """Not found by a rule that names the bug, or with a trace that is too long."""
     return [one for one in catches if one.messages is None or one.messages > MOST_MESSAGES]
 
 
@@ -34,7 +33,7 @@ def _list(rules: Iterable[str]) -> str:
     return ", ".join(rules) or "nothing"
 
 
-COLUMNS = ("bug", "what went wrong", "caught by", "found by", "runs", "found s", "all s", "messages", "also broken")
+COLUMNS = ("bug", "what went wrong", "caught by", "found by", "runs", "s", "CPU s", "messages", "also broken")
 
 
 def rows(catches: Sequence[Catch]) -> Iterator[tuple[str, ...]]:
@@ -47,8 +46,8 @@ def rows(catches: Sequence[Catch]) -> Iterator[tuple[str, ...]]:
             _each(one.rule or "MISSED" for one in seeds),
             _each(one.mode or "-" for one in seeds),
             str(max(one.runs for one in seeds)),
-            f"{max(one.found_s for one in seeds):.1f}",
             f"{max(one.seconds for one in seeds):.1f}",
+            f"{max(one.cpu_s for one in seeds):.1f}",
             str(max((one.messages or 0) for one in seeds) or "-"),
             ", ".join(sorted({rule for one in seeds for rule in one.also})) or "-",
         )
@@ -69,9 +68,13 @@ def as_text(catches: Sequence[Catch]) -> str:
 def summary(catches: Sequence[Catch]) -> str:
     bugs = {one.bug for one in catches}
     missed = sorted({one.bug for one in misses(catches)})
-    seconds = [one.seconds for one in catches]
     found = f"{len(bugs) - len(missed)} of {len(bugs)} found in every seed"
-    return f"{found}, median {median(seconds):.1f} s; missed: {', '.join(missed) or 'none'}" if seconds else found
+    if not catches:
+        return found
+    took = (
+        f"median {median(one.seconds for one in catches):.1f} s ({median(one.cpu_s for one in catches):.1f} s of CPU)"
+    )
+    return f"{found}, {took}; missed: {', '.join(missed) or 'none'}"
 
 
 def as_json(catches: Sequence[Catch], depth: str) -> str:
@@ -82,6 +85,7 @@ def as_json(catches: Sequence[Catch], depth: str) -> str:
         "bugs": {id: CATALOGUE[id].title for id in dict.fromkeys(one.bug for one in catches)},
         "missed": sorted({one.bug for one in misses(catches)}),
         "median_s": median([one.seconds for one in catches]) if catches else None,
+        "median_cpu_s": median([one.cpu_s for one in catches]) if catches else None,
         "searches": [asdict(one) for one in catches],
     }
     return json.dumps(plain, indent=1) + "\n"
