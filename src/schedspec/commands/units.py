@@ -10,7 +10,7 @@ from typing import Any
 
 from ..campaigns.units import Beat
 from ..spec.vocabulary import SettingsWarning
-from .parts import DEFAULT_TIMEOUT_S, read_settings, subject_of
+from .parts import DEFAULT_TIMEOUT_S, known_rules, read_settings, subject_of
 
 
 def judge_engine(given: Mapping[str, Any], beat: Beat) -> dict[str, Any]:
@@ -26,6 +26,24 @@ def judge_engine(given: Mapping[str, Any], beat: Beat) -> dict[str, Any]:
     except (ValueError, OSError) as fault:
         return unread_result(given["engine"], path, str(fault))
     return engine_result(given["engine"], judged, witness)
+
+
+def soak_part(given: Mapping[str, Any], beat: Beat) -> dict[str, Any]:
+    """Some runs of a soak: those from `start` to before `end`."""
+    from ..conformance.check import soak
+    from ..conformance.soak_parts import Part, run_part
+
+    warnings.simplefilter("ignore", SettingsWarning)
+    part = Part(
+        name=given["subject"],
+        factory=subject_of(given["subject"], given["timeout_s"]),
+        seed=given["seed"],
+        depth=soak(1.0),
+        only=known_rules(given["rules"]),
+        pinned=read_settings(given["settings"]),
+        timeout_s=given["timeout_s"],
+    )
+    return run_part(part, given["start"], given["end"], beat)
 
 
 def exhaust_case(given: Mapping[str, Any], beat: Beat) -> dict[str, Any]:
