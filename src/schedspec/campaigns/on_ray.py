@@ -75,7 +75,7 @@ def compare(ray: Any) -> None:
     """The code of each node against ours, before anything is judged by it."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    probe = ray.remote(_probe()).options(num_cpus=0, max_retries=2)
+    probe = ray.remote(num_cpus=0, max_retries=2)(_probe())
     nodes = [node for node in ray.nodes() if node["Alive"]]
     for node in nodes:
         pinned = NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
@@ -137,7 +137,7 @@ def _work() -> Callable[..., Any]:
 
 def _run(ray: Any, units: Sequence[Unit], todo: Sequence[int], patience_s: float) -> Iterator[Event]:
     """Not more tasks than cores: so a task that was given out runs, and its time is its own."""
-    task = ray.remote(_work()).options(num_cpus=1, max_retries=0)
+    task = ray.remote(num_cpus=1, max_retries=0)(_work())
     waiting, tries = deque(todo), Counter[int]()
     running: dict[Any, tuple[int, float]] = {}
     folder = os.getcwd()

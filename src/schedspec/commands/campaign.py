@@ -1,6 +1,6 @@
 """What all commands with units have in common: `--on`, `--resume`, progress, and what is said of an interrupt."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from ..conformance import terminal
 from .parts import stop
 
 INTERRUPTED = 130
+UNITS = "schedspec.commands.units"
 OPTIONS = (
     click.option("--on", "where", default="one", help=f"Where it runs: {WHERE}.", show_default=True),
     click.option(
@@ -33,11 +34,23 @@ def in_units(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def folder_of(report: Path | None, resume: Path | None, default: Path) -> Path:
+def is_campaign(options: Mapping[str, Any]) -> bool:
+    """Asked to be cut into units: elsewhere, or to go on."""
+    return options["where"] != "one" or options["resume"] is not None
+
+
+def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what says where and how it is run: the same units are the same wherever they run."""
+    left_out = ("where", "resume", "patience_s", "report")
+    return {name: value for name, value in options.items() if name not in left_out} | {"as_json": True}
+
+
+def folder_of(options: Mapping[str, Any], name: str) -> Path:
     """The folder of the report is that of the campaign."""
+    report, resume = options.get("report"), options["resume"]
     if report is not None and resume is not None and report != resume:
         raise click.UsageError("--resume names the report folder: leave --report out")
-    return resume or report or default
+    return Path(resume or report or Path("build") / "report" / name)
 
 
 def run_units(

@@ -12,7 +12,7 @@ import click
 from ..campaigns import Unit
 from ..conformance import terminal
 from ..conformance.files import file_name
-from .campaign import folder_of, run_units
+from .campaign import UNITS, folder_of, run_units
 from .parts import report_folder
 
 ENDINGS = ("*.jsonl", "*.columns")
@@ -46,8 +46,7 @@ def judge_fleet(files: Sequence[str], options: Mapping[str, Any]) -> int:
 
     paths, root = _paths(files)
     found = find_files(paths, root)
-    default = Path("build") / "report" / (file_name(root.name) or "fleet")
-    folder = report_folder(folder_of(options["report"], options["resume"], default))
+    folder = report_folder(folder_of(options, file_name(root.name) or "fleet"))
     window_ns = options["window_ms"] * NS_PER_MS
     units = [
         _unit(engine, path, plain=options["plain"], window_ns=window_ns)
@@ -67,7 +66,7 @@ def judge_fleet(files: Sequence[str], options: Mapping[str, Any]) -> int:
 def _unit(engine: str, path: Path, *, plain: bool, window_ns: int) -> Unit:
     """The size is part of it: a file that has changed since is another unit."""
     given = {"file": str(path), "engine": engine, "plain": plain, "window_ns": window_ns, "bytes": path.stat().st_size}
-    return Unit(str(path), "schedspec.commands.units:judge_engine", given)
+    return Unit(str(path), f"{UNITS}:judge_engine", given)
 
 
 def _failures(result: Mapping[str, Any]) -> int:

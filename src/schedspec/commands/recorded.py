@@ -12,7 +12,7 @@ import click
 
 from ..conformance import terminal
 from ..conformance.files import file_name
-from .campaign import in_units
+from .campaign import in_units, is_campaign
 from .fleets import is_fleet, judge_fleet, under_one_clock
 from .parts import command_line, one_sentence, report_folder, writes_report
 
@@ -40,7 +40,7 @@ def trace(ctx: click.Context, /, files: tuple[str, ...], **options: Any) -> None
         file, report = Path(files[0]), options["report"]
         if is_fleet(files):
             sys.exit(judge_fleet(files, options))
-        if options["where"] != "one" or options["resume"] is not None:
+        if is_campaign(options):
             raise click.UsageError("--on and --resume are for several files: one file is one unit")
         from ..conformance.recorded import result_json, write_recorded
 
