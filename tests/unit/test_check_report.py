@@ -24,6 +24,7 @@ from schedspec.conformance.badge import badge
 from schedspec.conformance.check import Check, Depth, Failure
 from schedspec.conformance.driver import Driver, replay
 from schedspec.conformance.names import Names
+from schedspec.conformance.project import Shortening
 from schedspec.conformance.script import BEGIN_TRANSFER, COMPLETE, STEP, Op, Script, cancel, rounds, submit
 from schedspec.conformance.timeline import Timeline, histories
 from schedspec.conformance.walks import walk
@@ -93,7 +94,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Reports of recorded runs: a leak, hostile names, a long one, and a clean one."""
     folder = tmp_path_factory.mktemp("pages")
     monkeypatch = pytest.MonkeyPatch()
-    monkeypatch.setattr(recorded, "SHORTEN_S", 0.0)
+    monkeypatch.setattr(recorded, "BY_TIME", Shortening(0.0))
     leak = run_of(
         [submit("a", 3, 2), submit("b", 5, 3), *rounds(1), STEP, cancel("a")], Settings(blocks=8, block_size=2)
     )
