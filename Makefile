@@ -3,7 +3,7 @@ ARGS ?=
 
 bin := .venv/bin
 pip := $(bin)/python -m pip --disable-pip-version-check install -q -c constraints.txt
-vllm_reports := tests/reports/vllm-0.33.0
+vllm_reports := tests/reports/0.1.0.dev0/vllm/0.33.0
 vllm_worst := --setting policy=priority --setting prefix_caching=true
 vllm_pip := .venv-vllm/bin/python -m pip --disable-pip-version-check install -q
 kernels_pip := .venv-kernels/bin/python -m pip --disable-pip-version-check install -q --no-compile

@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 from attrs import evolve
 from click.testing import CliRunner, Result
+from tests import reports_index
 from tests.unit import browser as browsers
 from tests.unit.browser import Browser
 
@@ -445,3 +446,11 @@ def test_blocks_are_drawn_as_the_scheduler_shows_them(seed: int) -> None:
         running = {request for request, view in message.answer.requests.items() if view.state == "running"}
         assert {request for request, known in timeline.known.items() if known.doing == "runs"} == running
     assert looked
+
+
+def test_the_index_of_stored_reports_is_of_what_is_there() -> None:
+    assert reports_index.lost() == []
+    assert (ROOT / "tests/reports/README.md").read_text(encoding="utf-8") == reports_index.page()
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (folder,) = re.findall(r"^vllm_reports := (.*)$", makefile, re.MULTILINE)
+    assert (ROOT / folder / "known.json").exists()

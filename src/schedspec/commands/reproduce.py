@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -27,6 +28,12 @@ COLOURS = {"met": "green", "missed": "bold red", "not measured": "yellow"}
 @click.option("--list", "listed", is_flag=True, help="Only say what there is, with all constants.")
 @click.option("--sample", is_flag=True, help="A short part of each run: a quick look, with targets missed by chance.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option(
+    "--write",
+    "file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Put what was run into this file of results, in place of what it had of the same name.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @in_units
 @click.pass_context
@@ -36,6 +43,8 @@ def reproduce(ctx: click.Context, /, names: tuple[str, ...], **options: Any) -> 
     Constants stand in the code with their source and are not tuned.  A directional row says which way, not how much.
     Exit status: 0 no numeric target is missed, 1 one is, 2 bad input.
     """
+    if options["file"] is not None and options["sample"]:
+        raise click.UsageError("a sample is no result: --write wants whole runs, so leave --sample out")
     with one_sentence(ctx):
         from ..reference.reproduce import Report, Run
         from ..reference.reproduce import reproduce as run_one
@@ -51,11 +60,14 @@ def reproduce(ctx: click.Context, /, names: tuple[str, ...], **options: Any) -> 
             with terminal.progress(quiet=options["as_json"]) as progress:
                 run = Run(options["sample"], options["seed"], progress)
                 reports.append(run_one(reproduction, run))
+            if options["file"] is not None:
+                _write(options["file"], reports)
             if not options["as_json"]:
                 _show(reports[-1])
-        if is_campaign(options) and not options["as_json"]:
-            for report in reports:
-                _show(report)
+        if is_campaign(options) and options["file"] is not None:
+            _write(options["file"], reports)
+        for report in reports if is_campaign(options) and not options["as_json"] else ():
+            _show(report)
         if options["as_json"]:
             click.echo(json.dumps({"schema": "schedspec-reproduce/1", "runs": [r.as_json() for r in reports]}))
     sys.exit(1 if any(report.has_missed for report in reports) else 0)
@@ -74,6 +86,14 @@ def _elsewhere(chosen: list["Reproduction"], options: Mapping[str, Any]) -> list
         report_of(one, result["ours"], result["notes"], seed, sample=sample)
         for one, result in zip(chosen, results, strict=True)
     ]
+
+
+def _write(file: Path, reports: list["Report"]) -> None:
+    """After each that was run, so that an interrupt keeps those before it."""
+    from ..reference.reproduce import REPRODUCTIONS, results
+
+    before = file.read_text(encoding="utf-8") if file.exists() else ""
+    file.write_text(results.merged(before, reports, REPRODUCTIONS), encoding="utf-8")
 
 
 def _chosen(names: tuple[str, ...]) -> list["Reproduction"]:
