@@ -53,9 +53,9 @@ GB, TB = 10**9, 10**12
 
 @frozen
 class Size:
-    workload_s: int = 120
-    runs: int = 300
-    fleets: int = 6
+    workload_s: int = 60
+    runs: int = 200
+    fleets: int = 4
     floods: tuple[int, ...] = (1, 2, 4, 8)
 
 
