@@ -31,9 +31,8 @@ def bench(size: Size) -> Iterator[Result]:
         fleet.run(arrivals(size.requests, 1, gap_ns=STEP_NS // (2 * size.engines)))
         fleet.write(Path(folder) / "logs")
         paths = sorted((Path(folder) / "logs").glob("e*.jsonl"))
-        same = {"plain": False, "window_ns": STEP_NS}
-        call = "schedspec.commands.units:judge_engine"
-        units = [Unit(path.stem, call, {**same, "file": str(path), "engine": path.stem}) for path in paths]
+        given = [{"file": str(path), "engine": path.stem, "plain": False, "window_ns": STEP_NS} for path in paths]
+        units = [Unit(str(one["engine"]), "schedspec.commands.units:judge_engine", one) for one in given]
         seconds = {jobs: _seconds(units, jobs, Path(folder) / str(jobs)) for jobs in (1, 2)}
         yield Result(
             name="campaign.two_processes",

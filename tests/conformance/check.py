@@ -29,6 +29,8 @@ from .replaying import SETTINGS, StepTime, replay_workload
 from .scenarios import scenarios
 from .script import Contradiction, Script, with_settings
 from .shrink import Shrinker, Target, script_size
+from .small_scope.cases import Case
+from .small_scope.depth import SmallScope
 from .soak import Soak
 from .variations import varied
 from .walks import walk
@@ -85,6 +87,10 @@ def soak(seconds: float) -> Depth:
     return Depth(name="soak", search_s=search_s, workload_s=workload_s, shrink_s=20.0, examples=10**12)
 
 
+def small_scope(seconds: float) -> Depth:
+    return Depth(name="small-scope", search_s=seconds, workload_s=0.0, shrink_s=20.0, examples=0, reruns=False)
+
+
 Progress = Callable[[str, float, str], None]
 
 
@@ -93,7 +99,7 @@ class Check:
     """One subject, one seed, one depth.  `rerun` is the command of a second process for the DET rules, `pinned` are
     settings that every run has, `only` the rules that are judged, `stop_at` the rule whose break ends the search.
     `alone`: the one run of a soak that is made, by its number; `keep` is given each failure as soon as it is shortened,
-    where a search goes on after it; `command` is what was typed."""
+    where a search goes on after it; `cases` are what a search in small scopes looks at; `command` is what was typed."""
 
     name: str
     factory: SubjectFactory
@@ -108,6 +114,7 @@ class Check:
     timeout_s: float = 10.0
     stop_at: str | None = None
     alone: int | None = None
+    cases: Sequence[Case] = ()
     keep: Callable[[Failure], None] = lambda failure: None
     command: str = ""
     progress: Progress = lambda stage, part, note: None
@@ -126,6 +133,8 @@ class Check:
                 Soak(self).run_alone(self.alone)
             elif self.depth.name == "soak":
                 self._soak()
+            elif self.depth.name == "small-scope":
+                SmallScope(self, self.cases, self.depth.search_s).run()
             else:
                 self._stages()
             self.shorten_all()
@@ -170,7 +179,7 @@ class Check:
             if self.is_enough():
                 return
             self.progress("scenarios", number / len(todo), scenario.name)
-            self._run(scenario.script, f"scenario: {scenario.name}")
+            self.run_script(scenario.script, f"scenario: {scenario.name}")
         self.progress("scenarios", 1.0, f"{len(todo)} runs")
 
     def _search(self) -> None:
@@ -225,9 +234,9 @@ class Check:
                 return place
             seed = (self.seed * 1_000_003 + number) * WALKS_PER_ROUND + place
             script = walk(seed, self._policies)
-            self._run(script, f"walk: seed {seed}", WALKS_OBSERVE_EVERY)
+            self.run_script(script, f"walk: seed {seed}", WALKS_OBSERVE_EVERY)
             if place % WALKS_PER_VARIATION == 0 and not self.is_enough():
-                self._run(varied(seed, self._policies), f"variation: seed {seed}", VARIATIONS_OBSERVE_EVERY)
+                self.run_script(varied(seed, self._policies), f"variation: seed {seed}", VARIATIONS_OBSERVE_EVERY)
         return WALKS_PER_ROUND
 
     def _replay_workload(self) -> None:
@@ -375,7 +384,7 @@ class Check:
 
     # --- parts -------------------------------------------------------------------------------------------
 
-    def _run(self, script: Script, stage: str, observe_every: int = 1) -> None:
+    def run_script(self, script: Script, stage: str, observe_every: int = 1) -> None:
         """A world that contradicts the pinned settings is left out."""
         try:
             driver = negotiated(self.start, script.settings, self.findings.refused_settings)

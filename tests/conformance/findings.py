@@ -52,7 +52,7 @@ class Findings:
     """What has been seen so far.  `known`: expected failures that still fail, by rule; `covered`: rules that broke only
     where a known one explains it; `recorded`: new failures that are known from now on; `stale`: what is wrong with the
     list of the expected; `only`: the rules that are judged, if not all are; `searched`: what a soak or a search in
-    small scopes says of itself."""
+    small scopes says of itself; `is_cut_short`: not all that was to be looked at was, so that nothing passes."""
 
     refused_settings: dict[str, Unsupported] = Factory(dict)
     capabilities: Capabilities | None = None
@@ -76,19 +76,13 @@ class Findings:
     only: frozenset[str] = frozenset()
     coverage: Coverage = Factory(Coverage)
     searched: Mapping[str, Any] = Factory(dict)
+    is_cut_short: bool = False
 
     def add(self, driver: Driver, stage: str) -> None:
         """Count a run, and keep the smallest script that breaks each rule."""
         self.runs += 1
         capabilities = self.capabilities = driver.header.capabilities
-        missing = missing_for(capabilities)
-        for rule, count in driver.monitor.exercised().items():
-            why = missing.get(rule)
-            if why is None:
-                self.bound[rule] += 1
-                self.exercised[rule] += count
-            else:
-                self.missing.setdefault(rule, set()).add(why)
+        self._judged(capabilities, driver.monitor.exercised(), 1)
         self.coverage.add(driver.ear, driver.settings, capabilities, held_in(driver.monitor))
         self.snapshots += driver.snapshots
         if driver.fault is not None:
@@ -102,6 +96,21 @@ class Findings:
             script = evolve(driver.script, ops=driver.script.ops[:ops])
             if not self.known_by(violation.conjunct):
                 self._keep(violation, script, {violation.rule}, stage)
+
+    def count(self, capabilities: Capabilities, exercised: Mapping[str, int], runs: int) -> None:
+        """Runs that broke nothing, or whose breaks are added by themselves."""
+        self.runs += runs
+        self.capabilities = capabilities
+        self._judged(capabilities, exercised, runs)
+
+    def _judged(self, capabilities: Capabilities, exercised: Mapping[str, int], runs: int) -> None:
+        missing = missing_for(capabilities)
+        for rule in registry.rules:
+            if rule in missing:
+                self.missing.setdefault(rule, set()).add(missing[rule])
+            else:
+                self.bound[rule] += runs
+                self.exercised[rule] += exercised.get(rule, 0)
 
     def known_by(self, conjunct: str) -> Known | None:
         """Another conjunct of a known rule is news."""
@@ -192,6 +201,8 @@ def _verdict(findings: Findings, rule: Rule) -> Verdict:
     if rule.id in findings.broken:
         return "fail"
     if findings.bound[rule.id]:
+        if findings.is_cut_short and not findings.faults:
+            return "unknown"
         if findings.exercised[rule.id]:
             return "pass"
         if rule.form == "snapshot" and not findings.snapshots:
@@ -209,7 +220,7 @@ def _verdict(findings: Findings, rule: Rule) -> Verdict:
 
 def exit_status(findings: Findings, *, strict: bool = False) -> int:
     """2 void, 1 a MUST is broken or the baseline is stale, 130 interrupted, 3 (strict) a SHOULD is broken or a rule not
-    exercised, else 0.  What is known does not count."""
+    exercised, or (always) small scopes were not looked at whole, else 0.  What is known does not count."""
     if findings.faults:
         return 2
     broken = findings.broken - findings.recorded.keys()
@@ -217,5 +228,7 @@ def exit_status(findings: Findings, *, strict: bool = False) -> int:
         return 1
     if findings.interrupted:
         return INTERRUPTED
+    if findings.is_cut_short:
+        return 3
     open_verdicts = {result.verdict for result in results(findings).values()} & {"not exercised", "unknown"}
     return 3 if strict and (broken or open_verdicts) else 0

@@ -211,6 +211,10 @@ def headline(findings: Findings) -> str:
     text = text or f"every {'other ' if known else ''}rule that was exercised holds"
     text += f", {known} known" if known else ""
     text += f", {len(findings.stale)} stale in the baseline" if findings.stale else ""
+    if findings.is_cut_short:
+        text = (
+            " and ".join(part for part in parts if part) or "nothing passes, since time was up before all was looked at"
+        )
     return text + (" (interrupted)" if findings.interrupted else "")
 
 
@@ -223,7 +227,7 @@ def why_not_judged(findings: Findings, rule: str) -> str:
     if verdict == "not exercised":
         return f"in {findings.runs} runs its precondition never held"
     if verdict == "unknown":
-        return "it was interrupted before"
+        return "time was up before all was looked at" if findings.is_cut_short else "it was interrupted before"
     if verdict != "not observable" or shown is None:
         return ""
     if card.form == "snapshot" and not findings.snapshots:

@@ -91,6 +91,18 @@ def searched(check: "Check") -> Iterator[str]:
             again = f"; again: {check.again(times['first_run'])}" if times["first_run"] is not None else ""
             yield f"  {conjunct} broke in {times['runs']:,} runs{again}"
         yield f"  run number K alone: {check.again('K')}"
+    if told.get("kind") == "small scope":
+        looked = [case for case in told["cases"] if case["outcome"] != "refused"]
+        yield (
+            f"small scopes: {len(looked)} cases of {len(told['cases'])} (others refused), {told['states']:,} states, "
+            f"{told['transitions']:,} transitions, {told['calls']:,} calls judged; {told['runs']:,} runs from the start"
+        )
+        for case in told["cases"]:
+            size = f"{case['states']:,} states" if "states" in case else f"{case.get('runs', 0):,} runs"
+            why = f": {case['why']}" if case["why"] else ""
+            yield f"  {case['case']} ({case['says']}): {size}, {case['outcome']}{why}"
+        if not told["whole"]:
+            yield "  time was up before all was looked at, so nothing passes: give it more by --seconds"
 
 
 def print_matrix(outcomes: Sequence["Outcome"], folder: Path, seconds: float) -> None:

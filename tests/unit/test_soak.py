@@ -189,7 +189,7 @@ def test_sigterm_leaves_a_report(tmp_path: Path) -> None:
 
 def test_what_was_never_seen_has_a_reason() -> None:
     check = new()
-    check._run(script_of(3, 0, ()), "walk")
+    check.run_script(script_of(3, 0, ()), "walk")
     exercised = {rule: check.findings.exercised[rule] for rule in check.findings.bound}
     unmet = {one.rule: one for one in check.findings.coverage.unmet(exercised, {})}
     assert unmet

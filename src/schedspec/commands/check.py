@@ -15,6 +15,7 @@ from ..conformance import terminal
 from ..conformance.files import file_name
 from ..spec.vocabulary import Settings
 from .campaign import UNITS, folder_of, in_units, is_campaign, run_units
+from .exhaust import clean_cases
 from .parts import (
     DEFAULT_FIRST_S,
     WORKLOAD_HELP,
@@ -155,11 +156,16 @@ def _ensure_units(options: Mapping[str, Any]) -> None:
             raise click.UsageError(f"{option} does not go with --runs: leave one of them out")
 
 
+def _replays(depth: str, options: Mapping[str, Any]) -> bool:
+    return depth != "small-scope" and options["runs"] is None
+
+
 def _new_check(subject: str, options: Mapping[str, Any]) -> Any:
     _ensure_units(options)
-    from ..conformance.check import DEPTHS, Check, soak
+    from ..conformance.check import DEPTHS, Check, small_scope, soak
 
-    depth = soak(options["seconds"]) if options["depth"] == "soak" else DEPTHS[options["depth"]]
+    depths = DEPTHS | {make.name: make for make in (soak(options["seconds"]), small_scope(options["seconds"]))}
+    depth = depths[options["depth"]]
     if options["alone"] is not None and depth.name != "soak":
         raise click.UsageError("--run is the number of a run of a soak: write --depth soak, too")
     pinned = read_settings(options["settings"])
@@ -171,13 +177,14 @@ def _new_check(subject: str, options: Mapping[str, Any]) -> Any:
         seed=options["seed"],
         mode="raw" if subject.endswith("-raw") else "shipped",
         depth=evolve(depth, workload_s=wall_s),
-        workload=None if options["runs"] is not None else workload_of(options, as_json=options["as_json"]),
+        workload=workload_of(options, as_json=options["as_json"]) if _replays(depth.name, options) else None,
         step_time=step_time_of(options),
         rerun=[sys.executable, "-m", "schedspec", "rerun", subject],
         only=known_rules(options["rules"]),
         pinned=pinned,
         timeout_s=options["timeout_s"],
         alone=options["alone"],
+        cases=clean_cases() if depth.name == "small-scope" else (),
         command=command_line(),
     )
 

@@ -98,7 +98,19 @@ def _cases(names: Iterable[str], subject: str | None, *, deep: bool) -> list[Any
         if name not in cases:
             raise ValueError(f"there is no case {name!r}: they are {', '.join(map(repr, cases))}")
     chosen = [cases[name] for name in names] or [case for case in cases.values() if deep or not case.deep]
-    if subject is None:
-        return chosen
-    clean = [case for case in chosen if "refuted" not in (case.work, case.progress, case.starvation)]
-    return [evolve(case, subject=subject, judged=True) for case in clean if case.subject == "reference"]
+    return chosen if subject is None else [evolve(case, subject=subject, judged=True) for case in _clean(chosen)]
+
+
+def _clean(cases: Iterable[Any]) -> list[Any]:
+    """What the reference answers well: another subject can be asked the same."""
+    clean = [case for case in cases if "refuted" not in (case.work, case.progress, case.starvation)]
+    return [case for case in clean if case.subject == "reference"]
+
+
+def clean_cases() -> list[Any]:
+    """The same for a check, what takes the least time first."""
+    from ..conformance.small_scope.cases import Case
+    from ..proofs import exhausted
+
+    cases = _clean(Case(**plain) for plain in exhausted.read())
+    return sorted((case for case in cases if not case.deep), key=lambda case: case.states)

@@ -46,31 +46,39 @@ def reproduce(ctx: click.Context, /, names: tuple[str, ...], **options: Any) -> 
     if options["file"] is not None and options["sample"]:
         raise click.UsageError("a sample is no result: --write wants whole runs, so leave --sample out")
     with one_sentence(ctx):
-        from ..reference.reproduce import Report, Run
-        from ..reference.reproduce import reproduce as run_one
-
         chosen = _chosen(names)
         if options["listed"]:
             _show_list(chosen, as_json=options["as_json"])
             return
         reports: list[Report] = []
-        if is_campaign(options):
-            reports = _elsewhere(chosen, options)
-        for reproduction in chosen if not reports else ():
-            with terminal.progress(quiet=options["as_json"]) as progress:
-                run = Run(options["sample"], options["seed"], progress)
-                reports.append(run_one(reproduction, run))
+        for report in _elsewhere(chosen, options) if is_campaign(options) else _here(chosen, options):
+            reports.append(report)
             if options["file"] is not None:
                 _write(options["file"], reports)
             if not options["as_json"]:
-                _show(reports[-1])
-        if is_campaign(options) and options["file"] is not None:
-            _write(options["file"], reports)
-        for report in reports if is_campaign(options) and not options["as_json"] else ():
-            _show(report)
+                _show(report)
         if options["as_json"]:
             click.echo(json.dumps({"schema": "schedspec-reproduce/1", "runs": [r.as_json() for r in reports]}))
     sys.exit(1 if any(report.has_missed for report in reports) else 0)
+
+
+def _write(file: Path, reports: list["Report"]) -> None:
+    """After each that was run, so that an interrupt keeps those before it."""
+    from ..reference.reproduce import REPRODUCTIONS, results
+
+    before = file.read_text(encoding="utf-8") if file.exists() else ""
+    file.write_text(results.merged(before, reports, REPRODUCTIONS), encoding="utf-8")
+
+
+def _here(chosen: list["Reproduction"], options: Mapping[str, Any]) -> Iterator["Report"]:
+    from ..reference.reproduce import Run
+    from ..reference.reproduce import reproduce as run_one
+
+    for reproduction in chosen:
+        with terminal.progress(quiet=options["as_json"]) as progress:
+            run = Run(options["sample"], options["seed"], progress)
+            report = run_one(reproduction, run)
+        yield report
 
 
 def _elsewhere(chosen: list["Reproduction"], options: Mapping[str, Any]) -> list["Report"]:
@@ -86,14 +94,6 @@ def _elsewhere(chosen: list["Reproduction"], options: Mapping[str, Any]) -> list
         report_of(one, result["ours"], result["notes"], seed, sample=sample)
         for one, result in zip(chosen, results, strict=True)
     ]
-
-
-def _write(file: Path, reports: list["Report"]) -> None:
-    """After each that was run, so that an interrupt keeps those before it."""
-    from ..reference.reproduce import REPRODUCTIONS, results
-
-    before = file.read_text(encoding="utf-8") if file.exists() else ""
-    file.write_text(results.merged(before, reports, REPRODUCTIONS), encoding="utf-8")
 
 
 def _chosen(names: tuple[str, ...]) -> list["Reproduction"]:
