@@ -29,7 +29,7 @@ def somebody_of_a_better_class_needs_the_blocks_of_two() -> _Built:
 
 
 def decodes_with_drafts_share_a_small_budget() -> _Built:
-    """At first there is room for a draft of one of the two, and then not even for all who decode."""
+    """At first there is room for a draft of one of the two, and then for none."""
     settings = evolve(DRAFTING, token_budget=3, draft_tokens=2)
     ops = (submit("a", 2, 12), *rounds(1), submit("b", 2, 12), *rounds(4))
     return ("STEP-1", "STEP-6"), settings, (*ops, submit("c", 1, 5), submit("d", 1, 5), *rounds(14))
@@ -63,6 +63,12 @@ def a_victim_would_have_had_drafts() -> _Built:
     return ("STEP-6", "STEP-7"), settings, (*(submit(name, 1, 5) for name in "abc"), *rounds(16))
 
 
+def a_prompt_comes_where_decodes_had_drafts() -> _Built:
+    """Steps are of one phase: they are not in the next one."""
+    settings = evolve(DRAFTING, batch_mix="exclusive", phase_first="prefill")
+    return ("STEP-6", "STEP-16"), settings, (submit("a", 3, 9), *rounds(3), submit("b", 3, 4), *rounds(8))
+
+
 BUILDERS: tuple[Callable[[], _Built], ...] = (
     the_victim_came_before_those_who_stay,
     somebody_of_a_better_class_needs_the_blocks_of_two,
@@ -72,4 +78,5 @@ BUILDERS: tuple[Callable[[], _Built], ...] = (
     drafts_are_right_and_wrong,
     a_victim_would_have_had_drafts,
     decodes_with_drafts_share_a_small_budget,
+    a_prompt_comes_where_decodes_had_drafts,
 )
