@@ -337,8 +337,8 @@ memory; what is merged is a row for each request, and a number for each client a
 Of {size.runs:,} random runs of the reference, which break nothing, half of the requests were left out, with all that is
 about them (`tests/conformance/project.py`). A rule that halves break gives false alarms on a sample of requests, and
 must be judged on whole engines; so must one that compares clients, lanes or queues, whatever the halves did (FAIR,
-LANE, the order of admissions). The others find less on a sample, and nothing wrong. In brackets: halves that exercised
-it.
+LANE, the order of admissions). The others find less on a sample, and nothing wrong. In brackets: halves that
+exercised it.
 
 {samples}
 
