@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from attrs import evolve
 
-from schedspec.spec.vocabulary import Settings
+from schedspec.spec.vocabulary import Door, Settings
 
 from .parked_scenarios import HOLDING, PARKING
 from .scenarios_of_swapping import SWAPPING
@@ -80,6 +80,13 @@ def who_waited_longest_does_not_fit_yet() -> _Built:
     return ("LIVE-3",), settings, (*ops, submit("c", 1, 1), *rounds(2), submit("d", 1, 1), *rounds(10))
 
 
+def a_cold_request_is_overtaken_by_warm_ones() -> _Built:
+    settings = Settings(blocks=8, block_size=1, seats=1, token_budget=8, policy="lpm", prefix_caching=True)
+    warm = tuple(submit(f"warm{number}", (1, 2, 3), 1) for number in range(1, 5))
+    ops = (submit("first", (1, 2, 3), 1), *rounds(1), submit("cold", (7, 8, 9), 1), *warm, *rounds(6))
+    return ("LIVE-3",), evolve(settings, max_overtaken=2), ops
+
+
 def the_adapter_of_a_victim_is_gone() -> _Built:
     """Another one has the slot when its turn comes, and who needs none goes on."""
     settings = Settings(blocks=6, block_size=1, seats=3, token_budget=16, adapter_slots=1, policy="priority")
@@ -100,6 +107,34 @@ def who_comes_back_from_the_host_needs_a_token_too() -> _Built:
     return ("PRE-9", "STEP-1"), settings, (*ops, *rounds(24))
 
 
+def whoever_is_held_at_the_door_is_cancelled() -> _Built:
+    """One that is deferred, and one whose client need not stay."""
+    door = Door(queue_requests=1, defer_ns=40, deferred_requests=1, asynchronous_requests=1)
+    settings = Settings(blocks=16, block_size=1, seats=1, token_budget=4, reserve="declared", door=door)
+    ops = (*(submit(name, 2, 3) for name in "abcd"), cancel("c"), cancel("d"), cancel("c"), *rounds(6))
+    return ("LIFE-6", "ADMIT-11"), settings, ops
+
+
+def somebody_is_cancelled_when_its_wait_is_over() -> _Built:
+    """It has expired by then, and leaves once."""
+    settings = Settings(
+        blocks=32, block_size=1, seats=1, token_budget=4, reserve="declared", door=Door(queue_age_ns=20)
+    )
+    ops = (submit("a", 2, 6), *rounds(1), submit("b", 2, 3), Op("tick", ns=21), cancel("b"), cancel("b"), *rounds(6))
+    return ("LIFE-3", "ADMIT-4"), settings, ops
+
+
+def somebody_is_cancelled_when_its_tool_is_overdue() -> _Built:
+    ops = (submit("a", 2, 4, pauses=(1,)), *rounds(1), Op("tick", ns=101), cancel("a"), submit("b", 2, 2), *rounds(3))
+    return ("LIFE-3", "LIVE-5"), HOLDING, ops
+
+
+def who_came_back_from_the_host_is_cancelled() -> _Built:
+    """And others are saved where it was."""
+    ops = (submit("a", 1, 4), submit("b", 1, 4), *rounds(5), cancel("b"), submit("c", 1, 4), submit("d", 1, 4))
+    return ("PRE-9", "LIFE-6"), SWAPPING, (*ops, *rounds(12))
+
+
 BUILDERS: tuple[Callable[[], _Built], ...] = (
     a_victim_shares_its_prefix_with_who_stays,
     a_victim_is_cancelled_when_it_is_back,
@@ -111,7 +146,12 @@ BUILDERS: tuple[Callable[[], _Built], ...] = (
     somebody_is_woken_while_a_victim_waits,
     the_watermark_is_all_that_is_left_while_somebody_is_parked,
     who_waited_longest_does_not_fit_yet,
+    a_cold_request_is_overtaken_by_warm_ones,
     the_adapter_of_a_victim_is_gone,
     the_pool_is_all_of_one_request,
     who_comes_back_from_the_host_needs_a_token_too,
+    whoever_is_held_at_the_door_is_cancelled,
+    somebody_is_cancelled_when_its_wait_is_over,
+    somebody_is_cancelled_when_its_tool_is_overdue,
+    who_came_back_from_the_host_is_cancelled,
 )

@@ -27,6 +27,7 @@ def test_a_bug_is_found(id: str) -> None:
     assert found.rule in CATALOGUE[id].rules
     assert found.messages is not None
     assert found.messages <= MOST_MESSAGES
+    assert 0 < found.found_s <= found.seconds
 
 
 @pytest.mark.parametrize("bug", [bug for bug in CATALOGUE.values() if not bug.of], ids=lambda bug: bug.id)

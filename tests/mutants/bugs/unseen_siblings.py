@@ -271,7 +271,7 @@ class CancelsTheExpired(Scheduler):
         return [*deltas, ("cancelled", request_id)] if request_id in self.expired else deltas
 
 
-@sibling("B32", "abort does not look at those whom the door holds", rules=("LIFE-6", "ADMIT-11"))
+@sibling("B32", "abort does not look at those whom the door holds", rules=("LIFE-6", "LIFE-10", "ADMIT-11"))
 class CannotCancelAtTheDoor(Scheduler):
     def end_anywhere(self, request_id: str, event: Delta) -> None:
         if request_id in self.state.jobs:
