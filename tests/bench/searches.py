@@ -1,4 +1,4 @@
-"""What searches do in a second on the reference: rules of the state machine that Hypothesis invokes (drawing, scheduling
+"""What searches do in a second on the reference: rules of the state machine that Hypothesis invokes (drawing, deciding
 and judging), and (request, step) pairs that a soak checks, with all rules."""
 
 import time
