@@ -296,7 +296,7 @@ class Timeline:
             self._submitted(message.given, message.answer)
         elif message.kind == "step":
             self._planned(message.answer)
-        elif message.kind == "cancel":
+        elif message.kind == "cancel" and message.given in self.known:
             self._mark(message.given, "cancel", f"cancel {message.given}")
         elif message.kind == "notify":
             self._notified(message)

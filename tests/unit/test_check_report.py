@@ -208,6 +208,29 @@ def test_a_check_and_its_stored_folder_have_the_test_to_paste(tmp_path: Path) ->
     compile((tmp_path / "failures/XFER-2_test.py").read_text(), "pasted.py", "exec")
 
 
+def broken_protocol(settings: Settings, seed: int) -> Any:
+    scheduler: Any = make(settings, seed)
+    scheduler.step = lambda now_ns: {"step": 1, "request": ["<b>"], "start": [0], "tokens": [1]}
+    return scheduler
+
+
+def test_a_broken_protocol_has_a_page(tmp_path: Path) -> None:
+    depth = Depth(name="none", search_s=0.0, workload_s=None, shrink_s=0.0, examples=0)
+    check = Check(name="mine:S", factory=broken_protocol, seed=0, depth=depth)
+    run = replay(broken_protocol, Script(Settings(), 0, [submit("a", 4, 4), STEP]))
+    assert run.fault is not None
+    check.findings.add(run, "walk")
+    report.write_report(tmp_path, check)
+    told = report.as_json(check)
+    check_report.write_pages(tmp_path, told, report.shown_failures(check, tmp_path))
+    live = (tmp_path / "failures/void.html").read_text(encoding="utf-8")
+    assert "the subject broke the protocol" in live
+    assert re.search(r'<tr class="bad"[^>]*><td>✗ 2</td><td[^>]*>the next call</td>', live)
+    assert call("report", tmp_path).exit_code == 0
+    assert "the next call" in (tmp_path / "failures/void.html").read_text(encoding="utf-8")
+    assert badge(told)["color"] == "critical"
+
+
 # --- in a browser ------------------------------------------------------------------------------------------
 
 
