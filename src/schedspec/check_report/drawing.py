@@ -234,6 +234,7 @@ class Drawer:
         if cell.entry is not None:
             classes = f"q {'decode' if cell.entry.decodes else 'prefill'}"
             text += "" if cell.entry.decodes else f"{cell.entry.tokens}{'*' if cell.entry.samples else ''}"
+            text += f"~{cell.entry.drafts}" if cell.entry.drafts else ""
         if not is_step and cell.doing == "over":
             classes = "q ends"
         return Spot(classes, text, self._short(self._in_words(cell)))
