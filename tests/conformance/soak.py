@@ -1,9 +1,9 @@
 """The soak: run after run for hours, each from its number and the seed alone.
 
 Every twenty runs there is a large world, two medium ones, two scenarios that are varied, one in which Hypothesis draws
-the operations, and tiny ones.  A failure is shortened and kept at once, and the search goes on: of what fails again only
-how often is counted.  A run ends where a MUST breaks; a rule that has ended many of them is passed over in every second
-run from then on, and what breaks behind it counts only if it breaks without it, too.
+the operations, and tiny ones.  A failure is shortened and kept at once, and the search goes on: of what fails again
+only how often is counted.  A run ends where a MUST breaks; a rule that has ended many of them is passed over in every
+second run from then on, and what breaks behind it counts only if it breaks without it, too.
 
 Memory stays flat: of a run that is over nothing is kept but counts.
 """
