@@ -1,4 +1,4 @@
-"""Which search finds what first: `python -m tests.mutants.searches [--limit-s 5] [--jobs 2] [--only ID] [--bugs] [--write]`.
+"""Which search finds what first: `python -m tests.mutants.searches [--limit-s 5] [--every 10] [--bugs] [--write]`.
 
 Every planted fault of the reference (and with --bugs every public bug that is planted) is looked for by each kind of
 search alone, with one seed, until a rule that may name it is broken or so much processor time is gone.  Prints a table:
@@ -128,8 +128,8 @@ def page(results: Mapping[str, Mapping[str, Looked]], command: str, limit_s: flo
     yield ""
     yield (
         f"Written by `{command}`: each planted fault is looked for by each search alone, for at most {limit_s:g} s of "
-        "processor time. A cell has the runs and the seconds until a rule that may name the fault broke; – is not found. "
-        "Of small scopes runs are calls that were judged."
+        "processor time. A cell has the runs and the seconds until a rule that may name the fault broke; – is not "
+        "found. Of small scopes runs are calls that were judged."
     )
     yield ""
     yield "| | " + " | ".join(SEARCHES) + " |"
@@ -172,10 +172,12 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", action="append", help="a fault or bug by its id (repeatable)")
+    parser.add_argument("--every", type=int, default=1, help="of the faults in order every so many")
     parser.add_argument("--bugs", action="store_true", help="public bugs, too")
     parser.add_argument("--write", action="store_true", help="SEARCHES.md")
     options = parser.parse_args()
-    wanted = [one for one in targets(bugs=options.bugs) if not options.only or one.name in options.only]
+    there = targets(bugs=options.bugs)[:: options.every]
+    wanted = [one for one in there if not options.only or one.name in options.only]
     if not wanted:
         parser.error(f"there is no fault {', '.join(options.only)}")
     work = partial(look, limit_s=options.limit_s, seed=options.seed)
@@ -184,8 +186,9 @@ def main() -> None:
         for name, looked in pool.map(work, wanted):
             results[name] = looked
             print(f"{name}: {first(looked)}", flush=True)
-    bugs = " --bugs" if options.bugs else ""
-    command = f"python -m tests.mutants.searches --limit-s {options.limit_s:g} --seed {options.seed}{bugs} --write"
+    command = f"python -m tests.mutants.searches --limit-s {options.limit_s:g} --seed {options.seed}"
+    command += f" --every {options.every}" * (options.every > 1) + " --bugs" * options.bugs
+    command += "".join(f" --only {name}" for name in options.only or ()) + " --write"
     lines = "\n".join(page(results, command, options.limit_s)) + "\n"
     print(lines)
     if options.write:
