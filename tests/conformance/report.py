@@ -208,13 +208,12 @@ def headline(findings: Findings) -> str:
     known = len(findings.known.keys() | findings.recorded.keys())
     parts = [_count(broken, "MUST"), _count(broken, "SHOULD")]
     text = " and ".join(part for part in parts if part)
-    text = text or f"every {'other ' if known else ''}rule that was exercised holds"
+    late = "nothing passes, since time was up before all was looked at"
+    text = text or (
+        late if findings.is_cut_short else f"every {'other ' if known else ''}rule that was exercised holds"
+    )
     text += f", {known} known" if known else ""
     text += f", {len(findings.stale)} stale in the baseline" if findings.stale else ""
-    if findings.is_cut_short:
-        text = (
-            " and ".join(part for part in parts if part) or "nothing passes, since time was up before all was looked at"
-        )
     return text + (" (interrupted)" if findings.interrupted else "")
 
 
