@@ -58,14 +58,14 @@ def test_loops_are_interpreted_by_versions_that_go_together(
     monkeypatch: pytest.MonkeyPatch, triton_version: str, numpy_version: str
 ) -> None:
     monkeypatch.setenv("TRITON_INTERPRET", "1")
-    monkeypatch.setattr(floats.triton, "__version__", triton_version)
-    monkeypatch.setattr(floats.metadata, "version", {"numpy": numpy_version}.__getitem__)
+    monkeypatch.setattr("triton.__version__", triton_version)
+    monkeypatch.setattr("importlib.metadata.version", {"numpy": numpy_version}.__getitem__)
     floats.require_loops()
 
 
 def test_versions_that_do_not_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_INTERPRET", "1")
-    monkeypatch.setattr(floats.triton, "__version__", "3.6.0")
-    monkeypatch.setattr(floats.metadata, "version", {"numpy": "2.4.6"}.__getitem__)
+    monkeypatch.setattr("triton.__version__", "3.6.0")
+    monkeypatch.setattr("importlib.metadata.version", {"numpy": "2.4.6"}.__getitem__)
     with pytest.raises(RuntimeError, match=r"^triton 3\.6\.0 does not interpret loops with numpy 2\.4\.6: pip install"):
         floats.require_loops()
