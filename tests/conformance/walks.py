@@ -110,6 +110,7 @@ def scaled(settings: Settings, scale: Scale) -> Settings:
         settings = evolve(settings, reserve="known")
     limits: dict[str, Any] = {name: getattr(settings, name) * scale.requests for name in OF_REQUESTS}
     limits |= {name: getattr(settings, name) * scale.tokens for name in OF_TOKENS}
+    limits["client_committed_cost"] = 0  # looked up for all who wait
     limits["client_seats"] = min(limits["client_seats"], settings.seats)
     lanes = tuple(
         evolve(lane, queue_requests=lane.queue_requests * scale.requests, burst=lane.burst * scale.tokens)
