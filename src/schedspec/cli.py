@@ -6,6 +6,7 @@ from . import __version__
 from .commands.adapters import replay_failure, rerun, validate_adapter
 from .commands.check import check
 from .commands.data import data
+from .commands.described import subjects
 from .commands.exhaust import exhaust
 from .commands.matrix import matrix
 from .commands.parity import parity
@@ -35,6 +36,7 @@ COMMANDS: tuple[click.Command, ...] = (
     rerun,
     rules,
     serve_sim,
+    subjects,
     trace,
     tune,
     validate_adapter,

@@ -137,7 +137,7 @@ class Check:
                 SmallScope(self, self.cases, self.depth.search_s).run()
             else:
                 self._stages()
-            self._shrink()
+            self.shorten_all()
         except KeyboardInterrupt:
             self.findings.interrupted = True
             self._explain_what_is_left()
@@ -310,7 +310,7 @@ class Check:
             )
         return difference is None
 
-    def _shrink(self) -> None:
+    def shorten_all(self) -> None:
         """Each rule that no other explains gets its shortest trace; the others say with whom they fail."""
         own = self._unexplained()
         share = self.depth.shrink_s / max(1, min(len(own), 4))

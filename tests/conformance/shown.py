@@ -18,13 +18,13 @@ from schedspec.spec.monitor import Monitor, StepView
 from schedspec.spec.pooled import new_monitor
 from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.rules.base import TraceRule
-from schedspec.spec.trace import read_trace
 from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import Header, Message
 from schedspec.spec.waiting import LIMITS, Reason, reason_of
 
+from .archives import read_recorded
 from .determinism import Difference
-from .page import Case, shown_path
+from .page import VOID, Case, shown_path
 from .pasted import as_test, has_test
 from .stored import Stored, load_failure, read_json
 from .timeline import Decision, Timeline
@@ -99,6 +99,12 @@ def by_protocol(fault: ProtocolError, rule: str, message: int) -> Violation:
     return Violation(rule=rule, conjunct=f"{rule}.protocol", says=says, message=message, facts=facts)
 
 
+def void_case(header: Header, messages: Sequence[Message], fault: str, again: str) -> Case:
+    """How the protocol was broken: by the answer that would have come next."""
+    violation = Violation(rule=VOID, conjunct=VOID, says=fault, message=len(messages) + 1, facts={"fault": fault})
+    return Case(rule=VOID, header=header, messages=messages, violation=violation, again=again)
+
+
 def shown(case: Case, *, test: Sequence[str] = (), trace: str = "") -> Shown:
     """A failure whose run is at hand."""
     timeline = case.timeline or watched(case.header, case.messages, apart=is_short(case.messages))[0]
@@ -123,7 +129,14 @@ def read_report(folder: Path) -> tuple[dict[str, Any], list[Shown]]:
         if not isinstance(result, dict) or not {"verdict", "level"} <= result.keys():
             raise ValueError(f"{folder / 'report.json'}: {rule} has no verdict and level: it is no report of schedspec")
     traces = sorted((folder / "failures").glob("*.jsonl"), key=lambda path: _order(path.stem))
-    return told, [stored_failure(path, told) for path in traces if path.stem in registry.rules]
+    failures = [stored_failure(path, told) for path in traces if path.stem in registry.rules]
+    return told, [_stored_void(path) for path in traces if path.stem == VOID] + failures
+
+
+def _stored_void(trace: Path) -> Shown:
+    stored = load_failure(trace.with_suffix(".json"))
+    header, messages = read_recorded(trace)
+    return shown(void_case(header, list(messages), stored.conjunct, again(trace, stored)), trace=shown_path(trace))
 
 
 def _order(rule: str) -> Any:
@@ -134,7 +147,7 @@ def stored_failure(trace: Path, told: Mapping[str, Any]) -> Shown:
     """A failure of its trace and, where it is there, its script."""
     rule, script = trace.stem, trace.with_suffix(".json")
     stored = load_failure(script) if script.exists() else None
-    header, messages = read_trace(trace)
+    header, messages = read_recorded(trace)
     run = list(messages)
     timeline, broken = watched(header, run, apart=is_short(run))
     violation = next((v for v in broken if v.rule == rule), None)
@@ -184,7 +197,7 @@ def _difference(script: Path, stored: Stored | None) -> Difference | None:
 def neighbourhoods(trace: Path, violations: Sequence[Violation], around: int = NEIGHBOURHOOD) -> list[Case]:
     """Breaks late in a run of any length, each with the messages before it.  The run is read once more; memory is that
     of these messages, and of what lives."""
-    header, messages = read_trace(trace)
+    header, messages = read_recorded(trace)
     monitor = new_monitor(header, explain=True)
     drawn = {violation.conjunct: Timeline(header, max(1, violation.message - around + 1)) for violation in violations}
     kept: deque[Message] = deque(maxlen=around)
@@ -223,5 +236,5 @@ def _broken_by(monitor: Any, message: Message) -> list[Violation]:
 
 def beginning(trace: Path, most: int) -> Timeline:
     """Of a run that breaks nothing; `most`: so many messages of it can be read."""
-    header, messages = read_trace(trace)
+    header, messages = read_recorded(trace)
     return watched(header, islice(messages, min(most, NEIGHBOURHOOD)))[0]

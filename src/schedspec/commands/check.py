@@ -10,9 +10,11 @@ from typing import Any
 import click
 from attrs import evolve
 
+from ..campaigns import Unit
 from ..conformance import terminal
 from ..conformance.files import file_name
 from ..spec.vocabulary import Settings
+from .campaign import UNITS, folder_of, in_units, is_campaign, run_units
 from .exhaust import clean_cases
 from .parts import (
     DEFAULT_FIRST_S,
@@ -46,6 +48,8 @@ DEPTH_NAMES = ("smoke", "quick", "standard", "small-scope", "soak")
     show_default=True,
 )
 @click.option("--run", "alone", type=click.IntRange(min=0), help="Of a soak this run alone, by its number.")
+@click.option("--runs", type=click.IntRange(min=1), help="A soak of so many runs, in units, however long they take.")
+@in_units
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--workload", help=f"{WORKLOAD_HELP}; 'none' for none.  Default: azure, or else fitted:azure-conv.")
 @click.option("--first-s", default=str(DEFAULT_FIRST_S), help="Seconds of the recorded workload.", show_default=True)
@@ -93,7 +97,7 @@ def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
         known = _known_failures(subject, options)
         if options["junit"] is not None:
             ensure_writable(options["junit"], "JUnit XML")
-        folder = report_folder(options["report"] or Path("build") / "report" / file_name(subject))
+        folder = report_folder(folder_of(options, file_name(subject)))
         if run.depth.name == "soak":
             empty_failures(folder)
             run.keep = partial(keep_failure, folder, run)
@@ -103,7 +107,8 @@ def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
                     again = {"mode": run.mode, "rerun": run.rerun or (), "timeout_s": run.timeout_s}
                     standings = list(stand(known, run.factory, **again))
                     expect(run, standings, update=options["update_baseline"])
-                run.run()
+                if options["runs"] is None:
+                    run.run()
             if known is not None and options["update_baseline"]:
                 run.findings.notes.append(update(known, run, standings, strict=strict))
         except (ProtocolError, WorkloadError, BaselineError, OSError) as fault:
@@ -112,6 +117,8 @@ def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
                 run.findings.faults.append(fault)
             _write(run, folder, options)
             raise
+        if options["runs"] is not None:
+            _run_parts(run, folder, options)
         if not quiet:
             terminal.print_check(run, folder)
         _write(run, folder, options)
@@ -119,7 +126,42 @@ def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
     sys.exit(status)
 
 
+def _run_parts(run: Any, folder: Path, options: Mapping[str, Any]) -> None:
+    """A unit for so many runs of a soak, from their numbers alone."""
+    from ..conformance.soak_parts import PER_PART, merge_parts
+
+    runs, quiet = options["runs"], options["as_json"]
+    given = {"subject": run.name} | {name: options[name] for name in ("seed", "settings", "rules", "timeout_s")}
+    units = [
+        Unit(f"runs from {start}", f"{UNITS}:soak_part", given | {"start": start, "end": min(start + PER_PART, runs)})
+        for start in range(0, runs, PER_PART)
+    ]
+    parts = run_units(units, folder, options, failures=lambda part: len(part["examples"]), quiet=quiet)
+    run.command = run.again(0).replace(" --run 0", f" --runs {runs}", 1)  # the same wherever it ran
+    with kept_off_stdout(quiet):
+        merge_parts(run, parts)
+
+
+def _ensure_units(options: Mapping[str, Any]) -> None:
+    """What is cut into units is a number of runs of a soak."""
+    if options["runs"] is None:
+        if is_campaign(options):
+            raise click.UsageError("--on and --resume are for a soak of a number of runs: --depth soak --runs 10000")
+        return
+    if options["depth"] != "soak":
+        raise click.UsageError("--runs is for --depth soak")
+    for name in ("alone", "baseline", "workload"):
+        if options[name] is not None:
+            option = {"alone": "--run"}.get(name, f"--{name}")
+            raise click.UsageError(f"{option} does not go with --runs: leave one of them out")
+
+
+def _replays(depth: str, options: Mapping[str, Any]) -> bool:
+    return depth != "small-scope" and options["runs"] is None
+
+
 def _new_check(subject: str, options: Mapping[str, Any]) -> Any:
+    _ensure_units(options)
     from ..conformance.check import DEPTHS, Check, small_scope, soak
 
     depths = DEPTHS | {make.name: make for make in (soak(options["seconds"]), small_scope(options["seconds"]))}
@@ -135,7 +177,7 @@ def _new_check(subject: str, options: Mapping[str, Any]) -> Any:
         seed=options["seed"],
         mode="raw" if subject.endswith("-raw") else "shipped",
         depth=evolve(depth, workload_s=wall_s),
-        workload=workload_of(options, as_json=options["as_json"]) if depth.name != "small-scope" else None,
+        workload=workload_of(options, as_json=options["as_json"]) if _replays(depth.name, options) else None,
         step_time=step_time_of(options),
         rerun=[sys.executable, "-m", "schedspec", "rerun", subject],
         only=known_rules(options["rules"]),

@@ -146,8 +146,11 @@ def known_rules(ids: Any) -> frozenset[str]:
     from difflib import get_close_matches
 
     from ..spec.catalogue import registry
+    from ..spec.fleets.rules import RULES as FLEET
 
     for rule in ids:
+        if rule in FLEET:
+            raise click.UsageError(f"{rule} is judged over several engines: `schedspec trace FOLDER` does it")
         if rule not in registry.rules:
             close = get_close_matches(rule.upper(), registry.rules, n=1)
             hint = f"did you mean {close[0]}?" if close else "`schedspec rules` lists them"
