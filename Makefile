@@ -11,7 +11,7 @@ kernels_pip := .venv-kernels/bin/python -m pip --disable-pip-version-check insta
 vector_flags := -std=c99 -O1 -Wall -Wextra -Werror
 vector_bugs = $(shell sed -n '/^enum fault/,/^};/s/^    \([A-Z_]*\).*/\1/p' tests/vectors/scheduler.c | grep -v '^NONE$$')
 
-.PHONY: help check test lint bench bench-gpu kernels proofs exhaust mutants ray vidur vllm vllm-known vllm-matrix vtc vectors clean
+.PHONY: help check test lint bench bench-gpu kernels proofs exhaust mutants ray vidur vllm vllm-known vllm-matrix vtc vectors mutation clean
 
 help:
 	@echo 'make check    hold the reference to the specification (installs the base and the suite only)'
@@ -29,6 +29,7 @@ help:
 	@echo 'make ray      install Ray beside the suite, into .venv-ray (500 MB), and run a campaign there with a node killed'
 	@echo 'make vidur    install the Vidur simulator into .venv-vidur (600 MB), for `make bench`'
 	@echo 'make vectors  hold a scheduler in C to the scenarios of tests/vectors, with and without planted bugs; needs gcc'
+	@echo 'make mutation  try 500 mutants of the reference, as mutmut makes them; ARGS=--seconds=600 in slices'
 	@echo 'make clean    remove everything that these make, .venv included'
 	@echo
 	@echo 'ARGS="..." is handed to the command underneath; PYTHON=... chooses the interpreter of .venv'
@@ -78,6 +79,10 @@ build/vectors/scheduler: tests/vectors/scheduler.c
 	@mkdir -p $(@D)
 	$(CC) $(vector_flags) -o $@ $<
 
+# Many minutes: --seconds stops it, and the next call goes on from there.
+mutation: .venv/mutation.stamp
+	$(bin)/python -m tests.mutants.mutation $(ARGS)
+
 mutants: .venv/dev.stamp
 	$(bin)/python -m tests.mutants.bugs $(ARGS)
 
@@ -115,6 +120,10 @@ clean:
 
 .venv/dev.stamp: .venv/check.stamp
 	$(pip) --no-build-isolation -e '.[dev]'
+	@touch $@
+
+.venv/mutation.stamp: .venv/dev.stamp
+	$(pip) --no-build-isolation -e '.[mutation]'
 	@touch $@
 
 .venv/bench.stamp: .venv/dev.stamp

@@ -63,13 +63,6 @@ def test_what_breaks_is_shortened_and_explained() -> None:
     assert exit_status(findings) == 1
 
 
-def test_somebody_who_never_ends_breaks_live_2() -> None:
-    cases = [case for case in clean_cases() if case.name == "fcfs, skip"]
-    check = new(factory("LIVE-2"), cases=cases)
-    SmallScope(check, cases, 0.5).run()
-    assert check.findings.is_cut_short
-
-
 def test_a_subject_that_cannot_be_copied_is_replayed_from_the_start() -> None:
     """The toy says nothing of its state, and refuses to give memory on demand."""
     check = new(Toy)

@@ -3,7 +3,7 @@
 All texts are short here; that they are escaped is the template's business.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from attrs import Factory, define, frozen
 
@@ -21,6 +21,7 @@ MOST_CELLS = 80_000
 """Beyond that a browser is slow, and columns at the beginning are left out."""
 MOST_LETTERS = 600
 HUES = 8
+MOST_CLIENTS = 16
 
 
 @frozen
@@ -77,6 +78,7 @@ class Drawing:
 
     heads: list[Head]
     requests: list[Row]
+    counters: list[Row]
     bars: list[Row]
     blocks: list[Row]
     log: list[Entry]
@@ -129,9 +131,16 @@ class Drawing:
     def signs(self) -> str:
         return "".join(spot.text for row in self.requests for spot in row.spots)
 
+    @property
+    def kinds(self) -> set[str]:
+        """What the legend has to explain."""
+        rows = (*self.requests, *self.blocks)
+        return {word for classes in {spot.classes for row in rows for spot in row.spots} for word in classes.split()}
+
 
 class Drawer:
-    """`bad`: the message that breaks the rule, as the monitor counts; `number`: how the step table counts one."""
+    """`bad`: the message that breaks the rule, as the monitor counts; `number`: how the step table counts one; `clock`:
+    how times are written, where the clock moves."""
 
     def __init__(
         self,
@@ -140,12 +149,14 @@ class Drawer:
         matter: frozenset[str],
         names: Names,
         number: Callable[[int], int],
+        clock: Callable[[int], str] | None = None,
     ) -> None:
         self.timeline = timeline
         self.bad = bad
         self.matter = matter
         self.names = names
         self.number = number
+        self.clock = clock
         self.columns, self.cut = _fitting(list(timeline.columns), bad)
         self.bad_place = next((n for n, column in enumerate(self.columns) if _has(column, bad)), None)
         self.shown = _shown_columns(len(self.columns), self.bad_place)
@@ -158,6 +169,7 @@ class Drawer:
         return Drawing(
             heads=[self._head(place, column) for place, column in enumerate(self.columns)],
             requests=self._requests(),
+            counters=list(self._counters()),
             bars=list(self._bars()) if self.timeline.shows_blocks else [],
             blocks=blocks,
             log=list(self._log()),
@@ -222,6 +234,7 @@ class Drawer:
         if cell.entry is not None:
             classes = f"q {'decode' if cell.entry.decodes else 'prefill'}"
             text += "" if cell.entry.decodes else f"{cell.entry.tokens}{'*' if cell.entry.samples else ''}"
+            text += f"~{cell.entry.drafts}" if cell.entry.drafts else ""
         if not is_step and cell.doing == "over":
             classes = "q ends"
         return Spot(classes, text, self._short(self._in_words(cell)))
@@ -246,6 +259,18 @@ class Drawer:
     def _hue(self, request: str) -> str:
         return f"h{self.timeline.numbers.get(request, 0) % HUES}"
 
+    def _counters(self) -> Iterator[Row]:
+        """Of each client, where snapshots show any: written where it changes."""
+        clients = dict.fromkeys(client for column in self.columns for client in column.counters)
+        for client in list(clients)[:MOST_CLIENTS]:
+            spots, last = [], None
+            for column in self.columns:
+                now = column.counters.get(client, last)
+                text = "" if now == last else f"{now:,}"
+                spots.append(Spot("n", text, f"{now:,}") if now is not None else NOTHING)
+                last = now
+            yield Row(short_name(client), f"counter of {short_name(client)}", False, spots)
+
     # --- blocks ------------------------------------------------------------------------------------------
 
     def _bars(self) -> Iterator[Row]:
@@ -266,7 +291,7 @@ class Drawer:
             stops.append(f"var(--{state}) {begin:.1f}% {begin + share:.1f}%")
             begin += share
         stops.append(f"transparent {begin:.1f}%")
-        return Spot("bar", "", says, f"background:linear-gradient(to top,{','.join(stops)})")
+        return Spot("bar", "", says, f"background-image:linear-gradient(to top,{','.join(stops)})")
 
     def _blocks(self) -> list[Row]:
         """A row for each history: blocks that are always used alike share one."""
@@ -277,14 +302,17 @@ class Drawer:
             if any(holding is not None for holding in seen):
                 alike.setdefault((place[0], seen), []).append(place[1])
         rows = sorted(alike.items(), key=lambda item: (item[0][0], item[1]))[:MOST_ROWS]
-        kept = _first_rows([self._changes(history) for (_, history), _ in rows])
+        kept = _first_rows([self._rank(history) for (_, history), _ in rows])
         return [self._block_row(*key, blocks, place not in kept) for place, (key, blocks) in enumerate(rows)]
 
-    def _changes(self, history: Sequence[Holding | None]) -> bool:
-        """Near the break, or in the hands of who matters."""
+    def _rank(self, history: Sequence[Holding | None]) -> int:
+        """0: changes near the break, or is in the hands of who matters; 1: somebody holds it where it is seen."""
         at = len(history) - 1 if self.bad_place is None else self.bad_place
         near = history[max(0, at - AROUND) : at + AROUND]
-        return len(set(near)) > 1 or any(h is not None and not self.matter.isdisjoint(h.owners) for h in near)
+        if any(h is not None and not self.matter.isdisjoint(h.owners) for h in near):
+            return 0
+        held = any(h is not None and h.owners for h in (history[place] for place in self.shown))
+        return 0 if held and len(set(near)) > 1 else 1 if held else 2
 
     def _block_row(self, in_host: bool, history: Sequence[Holding | None], blocks: list[int], is_folded: bool) -> Row:
         what = ("host " if in_host else "") + ranges(sorted(blocks))
@@ -352,10 +380,9 @@ def _shown_columns(total: int, bad: int | None) -> set[int]:
     return {*range(FIRST_COLUMNS), *range(max(0, end - (MOST_COLUMNS_SHOWN - FIRST_COLUMNS)), end)}
 
 
-def _first_rows(wanted: Iterable[bool]) -> set[int]:
-    """Places of the rows that are shown at first: those that are wanted, then others, as many as there is room for."""
-    flags = list(wanted)
-    order = [n for n, flag in enumerate(flags) if flag] + [n for n, flag in enumerate(flags) if not flag]
+def _first_rows(ranks: Sequence[int]) -> set[int]:
+    """Places of the rows that are shown at first: the least ranks, as many as there is room for."""
+    order = sorted(range(len(ranks)), key=ranks.__getitem__)
     return set(order[:MOST_BLOCK_ROWS_SHOWN])
 
 

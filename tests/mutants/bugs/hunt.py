@@ -46,7 +46,7 @@ class Hunt(Check):
     def is_enough(self) -> bool:
         return bool(self.wanted & self.findings.broken) or super().is_enough()
 
-    def _shrink(self) -> None:
+    def shorten_all(self) -> None:
         """Of what was looked for."""
         self.found_s = time.monotonic() - self.begun
         caught = self.caught()
