@@ -74,7 +74,8 @@ class BulkMonitor(Monitor):
         self._by_row: list[Track | None] = []
         super().__init__(header, content=content, explain=explain, horizon=horizon, dropped=dropped)
         self._content: ColumnShadow | None = None
-        in_place = not self.keeps_ledger and not self.claims("swap")
+        in_place = not any((self.keeps_ledger, self.claims("swap"), self.claims("drafts")))
+        in_place = in_place and self.capabilities.executor_order != "reads_first"
         if self.shadow is not None and IS_CHAINED and not explain and in_place:
             self.shadow = self._content = self._column_shadow(self.shadow)
         self.fewest = fewest
@@ -83,7 +84,7 @@ class BulkMonitor(Monitor):
         self._seen: list[tuple[Sequence[str], Group | None]] = []
         self._shares = 0
         self._functions: dict[str, Together] = {}
-        self.scans = {} if explain else _scans(self.program.active, dropped)
+        self.scans = {} if explain or self.claims("drafts") else _scans(self.program.active, dropped)
         self._kinds = {event: [sort.name for sort in scan.fields.values()][1:] for event, scan in self.scans.items()}
         names = set().union(*(scan.names for scan in self.scans.values()))
         self._table = Table(Engine, "RequestId", names, _OFTEN)

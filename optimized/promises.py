@@ -61,7 +61,8 @@ def refuse(settings: Settings) -> None:
     elif settings.blocks * settings.block_size >= LARGEST:
         name = "block_size"  # positions would not fit into the arrays
     if name is not None:
-        raise Unsupported(name, getattr(settings, name))
+        ask = "fewer or smaller blocks, all of them have fewer than 2^62 positions" if name == "block_size" else ""
+        raise Unsupported(name, getattr(settings, name), ask)
 
 
 def has_caps(settings: Settings) -> bool:

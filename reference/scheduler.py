@@ -25,6 +25,7 @@ from .canonical import Names, canonical, plainly
 from .classes import has_classes
 from .decide import Deciding
 from .door import AtTheDoor
+from .drafting import Drafting
 from .job import ENDED, RUNNING, WAITING, Job
 from .parking import Parks
 from .selection.promises import claims_of_sharing, constants_of_sharing
@@ -37,7 +38,7 @@ ONE_QUEUE = ("fcfs", "priority", "edf", "sjf", "aging")
 """Policies under which a preempted request has the place that it had, and nobody behind it is resumed before."""
 
 
-class Scheduler(Parks, AtTheDoor, Deciding, Swapping):
+class Scheduler(Parks, AtTheDoor, Deciding, Swapping, Drafting):
     """A subject (`schedspec.spec.vocabulary.Subject`).  `record=False` leaves deltas out, for measurements."""
 
     def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
@@ -56,6 +57,7 @@ class Scheduler(Parks, AtTheDoor, Deciding, Swapping):
             ordered=True,
             claims=claims_of(self.state.settings),
             constants=constants_of(self.state.settings),
+            lookahead_tokens=self.state.settings.draft_tokens,
             admission_period_steps=self.state.settings.admission_period_steps,
         )
 
@@ -87,8 +89,10 @@ class Scheduler(Parks, AtTheDoor, Deciding, Swapping):
         self.log_choices(decision)
         self.release(decision)
         self.allocate(decision)
+        drafts = self.draft(decision)
         self.log_waits(decision)
-        return self.charge(decision)
+        plan = self.charge(decision)
+        return evolve(plan, drafts=drafts) if drafts else plan
 
     def complete(self, outcome: Outcome, now_ns: int) -> Sequence[Delta]:
         """Results of a step count for the entries that still stand; a step that is not in flight changes nothing."""
@@ -100,12 +104,14 @@ class Scheduler(Parks, AtTheDoor, Deciding, Swapping):
         state.pool.completes(outcome.step)
         if state.gate is not None:
             state.gate.completes(outcome.step, now_ns)
-        tokens = dict(zip(outcome.request, outcome.token, strict=True))
+        tokens, further = dict(zip(outcome.request, outcome.token, strict=True)), outcome.further
         stops = {request for request, stop in zip(outcome.request, outcome.stop, strict=True) if stop}
         delivered = [entry.job for entry in entries if self.settle(entry, tokens)]
-        if delivered and self.record:
-            ids = [job.id for job in delivered]
-            state.deltas.append(("delivered", ids, [tokens[request] for request in ids]))
+        rows = [(job.id, tokens[job.id]) for job in delivered]
+        for job in delivered if further else ():
+            rows += self.verified(job, further.get(job.id, ()))
+        if rows and self.record:
+            state.deltas.append(("delivered", [request for request, _ in rows], [token for _, token in rows]))
         if state.settings.prefix_caching:
             for entry in entries:
                 if entry.epoch == entry.job.epoch:
@@ -409,7 +415,7 @@ def claims_of(settings: Settings) -> frozenset[str]:
         claims.add("cheaper_recovery")
     if settings.decode_step_ns:
         claims.add("urgency_pays")
-    if settings.log_waits and settings.batch_mix == "hybrid" and admits_in_each_step(settings):
+    if settings.log_waits and _has_one_reason_to_wait(settings):
         claims.add("wait_log")
     if settings.log_decisions:
         claims.add("decision_log")
@@ -419,7 +425,14 @@ def claims_of(settings: Settings) -> frozenset[str]:
         claims.add("parking")
     if settings.defer_frees:
         claims.add("deferred_frees")
+    if settings.draft_tokens:
+        claims.add("drafts")
     return frozenset(claims | claims_of_sharing(settings) | claims_of_door(settings))
+
+
+def _has_one_reason_to_wait(settings: Settings) -> bool:
+    """Every step admits, and what drafts take of the budget is not taken from admissions."""
+    return settings.batch_mix == "hybrid" and admits_in_each_step(settings) and not settings.draft_tokens
 
 
 def admits_in_each_step(settings: Settings) -> bool:

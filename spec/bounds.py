@@ -36,3 +36,16 @@ def faults_of_parking(s: Any) -> Iterator[str]:
             "park_timeout_ns is given, but the door or a lane promises how long somebody waits, and whoever is parked"
             " comes back at any time: give one of the two"
         )
+
+
+def faults_of_drafts(s: Any) -> Iterator[str]:
+    """What contradicts drafts, in settings whose own values are right."""
+    if s.draft_tokens and s.overlap_depth > 1:
+        yield (
+            f"draft_tokens is {s.draft_tokens}, but overlap_depth {s.overlap_depth}: where the next step begins is not"
+            " known before drafts are verified, give one of the two"
+        )
+    if s.draft_tokens and getattr(s.pools, "are_two", False):
+        yield "draft_tokens is given with two pools, which is defined for one pool only: turn one of them off"
+    if s.draft_tokens and getattr(s.door, "has_time_model", False):
+        yield "draft_tokens is given with a time model, which counts tokens that are sure: leave one of them out"

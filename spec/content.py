@@ -46,7 +46,7 @@ class ContentShadow:
     those that are not made yet."""
 
     block_size: int
-    order: Literal["writes_first", "entry_by_entry"]
+    order: Literal["writes_first", "entry_by_entry", "reads_first"]
     holders: Callable[[int], Iterable[Track]]
     blocks: dict[int, Content] = Factory(dict)
     host: dict[int, Content] = Factory(dict)
@@ -61,6 +61,10 @@ class ContentShadow:
         if self.copies:
             self._copy_until(step.step)
         self.rewritten = False
+        if self.order == "reads_first":
+            for row, start in enumerate(step.start):
+                if start:
+                    self._read(step, row, bad, start)
         for row, (track, start, tokens) in enumerate(zip(step.tracks, step.start, step.tokens, strict=True)):
             identity = self._append(track, start) if tokens == 1 and track not in step.departed else None
             if identity is None:
@@ -71,7 +75,7 @@ class ContentShadow:
                 else:
                     unread.append(row)
             digests.append(identity)
-        if self.rewritten and self.order == "writes_first":
+        if self.rewritten and self.order != "entry_by_entry":
             doubted = {row for row, track in enumerate(step.tracks) if not track.last_content}
             unread = sorted(doubted.union(unread))
         for row in unread:
@@ -82,6 +86,10 @@ class ContentShadow:
         """The block is full and ends the prefix of that identity."""
         content = self.blocks.get(block, [])
         return len(content) == self.block_size and content[-1] == identity
+
+    def write(self, track: Track, position: int) -> None:
+        """A position that a step wrote beside its entries: a draft that was right."""
+        self._write(track, track.table, position, position + 1)
 
     def _copy_until(self, step: int) -> None:
         """The device does one thing after another: copies of a step after all steps before it."""
@@ -143,9 +151,11 @@ class ContentShadow:
             track.doubt(block)
         self.rewritten = True
 
-    def _read(self, step: InFlight, row: int, bad: list[BadRead]) -> int:
+    def _read(self, step: InFlight, row: int, bad: list[BadRead], end: int | None = None) -> int:
+        """What an entry reads: all up to its own end, or to another one."""
         track, size = step.tracks[row], self.block_size
-        table, end = step.table_of(track), step.start[row] + step.tokens[row]
+        table = step.table_of(track)
+        end = step.start[row] + step.tokens[row] if end is None else end
         full = end // size
         current = track not in step.departed
         first = min(track.verified_blocks, full) if current else 0

@@ -175,12 +175,25 @@ class Deltas(Entering):
         self._retire(track)
 
     def _delivered(self, requests: Sequence[str], tokens: Sequence[int]) -> None:
+        if not self.drafts.accepted:
+            self._deliver(requests, tokens)
+            return
+        told: set[str] = set()
+        for request, token in zip(requests, tokens, strict=True):
+            track = self.tracks.get(request)
+            expected = self.drafts.next_token(self, track) if track is not None and request in told else None
+            told.add(request)
+            self._deliver([request], [token], expected)
+
+    def _deliver(self, requests: Sequence[str], tokens: Sequence[int], accepted: int | None = None) -> None:
         tracks = self._tracks_of(requests)
         if None in tracks:
             unknown = requests[tracks.index(None)]
             raise ProtocolError("complete", "deltas.delivered", unknown, "is a request that was never submitted")
-        expected = tokens
-        if self._outcome is not None:
+        expected: Sequence[int] = tokens
+        if accepted is not None:
+            expected = [accepted]
+        elif self._outcome is not None:
             expected = in_order(requests, self._outcome.request, self._outcome.token, tokens)
         self._fire_many("Deliver", requests, tokens, expected)
         for track, token in zip(tracks, tokens, strict=True):

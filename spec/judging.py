@@ -1,7 +1,7 @@
 """The monitor's state, what rules ask of it, and how an event is judged."""
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from attrs import Factory, define
@@ -9,6 +9,7 @@ from attrs import Factory, define
 from . import rules
 from .caps import Residents
 from .content import BadRead, ContentShadow
+from .drafts import Drafts
 from .lane_ledger import LaneLedger
 from .ledger import Ledger
 from .lines import Lines
@@ -61,6 +62,7 @@ class StepView:
     victims: list[Victim] = Factory(list)
     acquired: dict[str, int] = Factory(dict)
     budget_left: int = 0
+    drafts: int = 0
 
     @property
     def growth_blocks(self) -> int:
@@ -129,6 +131,7 @@ class Judge:
         self.lines = Lines(in_order, by_length=bool(self.settings.resident_tokens))
         self.spells = Spells()
         self.deferred: dict[int, set[int]] = {}
+        self.drafts = Drafts()
         self.parking = Parking(self.settings.park_timeout_ns if self.claims(CLAIM) else 0)
         self._set_parameters()
         wanted = content and self.shows_tables
@@ -140,7 +143,7 @@ class Judge:
         ]
         if self.keeps_lanes:
             self.rules.append(LaneCharges())
-        self._listeners = {hook: [rule for rule in self.rules if _listens(rule, hook)] for hook in _HOOKS}
+        self._listeners = self._who_listens()
 
     def shows(self, level: str) -> bool:
         return LEVELS.index(self.capabilities.observes) >= LEVELS.index(level)
@@ -180,7 +183,7 @@ class Judge:
     def listen(self, listener: TraceRule) -> None:
         """Tell it, too, what happens.  Who only listens breaks nothing."""
         self.rules.append(listener)
-        self._listeners = {hook: [rule for rule in self.rules if _listens(rule, hook)] for hook in _HOOKS}
+        self._listeners = self._who_listens()
 
     def exercised(self) -> dict[str, int]:
         """Rule -> how often its precondition held."""
@@ -205,6 +208,10 @@ class Judge:
         """The class of a request; smaller is better."""
         return level_of(track, self.settings.quantum) if self.claims("mlfq") else track.priority
 
+    def computed(self, request: str, end: int, *, stop: bool) -> None:
+        """A draft was right: a decode of one position."""
+        self._fire("Computed", request, end, 1, stop)
+
     def _set_parameters(self) -> None:
         s, c, w = self.settings, self.capabilities, self.world
         aside = {*c.null_blocks, *c.reserved_blocks}
@@ -222,8 +229,11 @@ class Judge:
         return [self.tracks[r] for r in self.world.BlockId[block].holders if r in self.tracks]
 
     def _tell(self, hook: str, *facts: Any) -> None:
-        for rule in self._listeners[hook]:
-            getattr(rule, hook)(self, *facts)
+        for listen in self._listeners[hook]:
+            listen(self, *facts)
+
+    def _who_listens(self) -> dict[str, list[Callable[..., None]]]:
+        return {hook: [getattr(rule, hook) for rule in self.rules if _listens(rule, hook)] for hook in _HOOKS}
 
     def _fire(self, event: str, *fields: Any) -> None:
         world = self.world

@@ -97,8 +97,10 @@ class Monitor(Deltas):
                 self._charge_chunks(tracks, plan)
             if self.shows_tables:
                 self._check_writes(tracks, plan)
+        if plan.drafts:
+            self.drafts.plan(self, plan)
         self.last_step = max(self.last_step, plan.step)
-        view.budget_left = self.settings.token_budget - self.world.prefill - self.world.decode
+        view.budget_left = self.settings.token_budget - self.world.prefill - self.world.decode - view.drafts
         self._fire("EndStep", plan.step)
         self._tell("on_step", view)
         self._end_call()
@@ -133,12 +135,13 @@ class Monitor(Deltas):
                 self._late(request)
         else:
             self._check_reads(outcome.step)
-            self._settle(self.in_flight.pop(outcome.step), outcome)
+            self._settle(self.in_flight.pop(outcome.step), self.drafts.begin(outcome))
             if self._pledges:
                 self._check_pledges()
         self.parking.pauses = outcome.pauses if self.parks else {}
         self._apply("complete", message.answer)
         self._tell("on_complete", message.answer)
+        self.drafts.end(self)
         self.parking.pauses = {}
         self._fire("EndComplete", outcome.step, repeated, len(message.answer))
         self._end_call()

@@ -478,7 +478,7 @@ _CAPABILITIES: Mapping[str, Check] = {
     "ordered": _flag,
     "claims": _claims,
     "constants": _constants,
-    "executor_order": _one_of("writes_first", "entry_by_entry"),
+    "executor_order": _one_of("writes_first", "entry_by_entry", "reads_first"),
     "lookahead_tokens": _natural,
     "admission_period_steps": _positive,
     "null_blocks": _naturals,
@@ -536,6 +536,7 @@ _PLAN: Mapping[str, Check] = {
     "samples": _samples,
     "deltas": _deltas,
     "pool": _optional(_one_of(*POOLS)),
+    "drafts": _mapping(_text, _natural),
 }
 
 
@@ -618,6 +619,7 @@ _OUTCOME: Mapping[str, Check] = {
     "token": _naturals,
     "stop": _flags,
     "pause": _texts,
+    "accepted": _each(_naturals),
 }
 
 
@@ -626,6 +628,8 @@ def read_outcome(given: Any, method: str = "complete") -> Outcome:
     columns = {"request": outcome.request, "token": outcome.token, "stop": outcome.stop}
     if outcome.pause:
         columns["pause"] = outcome.pause
+    if outcome.accepted:
+        columns["accepted"] = outcome.accepted
     _equally_long(method, "request", columns)
     return outcome
 
@@ -749,12 +753,11 @@ def _plain(value: Any) -> Any:
     if type(value) in _WITH_PAIRS:
         return fields_as_json(value)
     names = _NAMES.get(type(value))
-    if type(value) is Outcome and not value.pause:
-        names = _WITHOUT_PAUSE
     if names is not None:
         plain = {name: getattr(value, name) for name in names}
-        if type(value) is Plan and value.pool is None:
-            del plain["pool"]  # of one pool, as all of them were
+        for name in _SELDOM.get(type(value), ()):
+            if not plain[name]:
+                del plain[name]
         return plain
     if isinstance(value, (frozenset, set)):
         return sorted(value)
@@ -770,6 +773,7 @@ _NAMES = {
     for cls in vars(vocabulary).values()
     if isinstance(cls, type) and hasattr(cls, "__attrs_attrs__")
 }
-_WITHOUT_PAUSE = tuple(name for name in fields_dict(Outcome) if name != "pause")
+_SELDOM = {Plan: ("pool", "drafts"), Outcome: ("pause", "accepted")}
+"""Columns that are left out where they say nothing, as in all lines that were written before there were any."""
 _WITH_PAIRS = (Settings, Capabilities)
 _encoder = json.JSONEncoder(default=_plain, separators=(",", ":"), allow_nan=False, check_circular=False)

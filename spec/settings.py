@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 from attrs import evolve, field, fields_dict, frozen
 
 from .admission import OPEN, Door, faults_of_door
-from .bounds import faults_of_parking, is_int, not_among, too_small
+from .bounds import faults_of_drafts, faults_of_parking, is_int, not_among, too_small
 from .pools import COLOCATED, Pools, faults_of_pools
 from .recovery import ALLOWED_OF_RECOVERY, LEAST_OF_RECOVERY, Recover, faults_of_recovery
 
@@ -160,7 +160,8 @@ class Settings:
     `park_timeout_ns`: a request that depends on something (a tool, a transfer, a grammar) is parked until it is there,
     at most so long; 0: nobody looks at dependencies.  `hold_ns`: so long the prefix cache keeps for a request that is
     parked in the middle what it computed; 0: it is dropped, and computed again.  `defer_frees`: blocks of a request
-    that has ended are free when no step in flight can write to them any more.
+    that has ended are free when no step in flight can write to them any more.  `draft_tokens`: most guesses that the
+    model verifies for one decode of a step, beside its own token; 0: none.
     """
 
     blocks: int = 64
@@ -217,6 +218,7 @@ class Settings:
     recompute_token_ns: int = 0
     decode_step_ns: int = 0
     pools: Pools = COLOCATED
+    draft_tokens: int = 0
 
     def __attrs_post_init__(self) -> None:
         if self.policy == "lanes" and self.lanes == ():
@@ -267,6 +269,7 @@ _LEAST = {
     "park_timeout_ns": 0,
     "hold_ns": 0,
     "admission_period_steps": 1,
+    "draft_tokens": 0,
 } | LEAST_OF_RECOVERY
 _ALLOWED = {
     "policy": get_args(Policy),
@@ -401,6 +404,8 @@ def _contradictions(s: Settings) -> Iterator[str]:
         yield f"client_seats is {s.client_seats}, but there are {s.seats} seats in all"
     if _are_right(s, "park_timeout_ns", "hold_ns"):
         yield from faults_of_parking(s)
+    if _are_right(s, "draft_tokens", "overlap_depth"):
+        yield from faults_of_drafts(s)
 
 
 def _of_model_reserve(s: Settings) -> Iterator[str]:

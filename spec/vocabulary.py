@@ -184,15 +184,19 @@ def _pairs(values: Mapping[str, int] | Iterable[tuple[str, int]]) -> tuple[tuple
 
 
 class Unsupported(Exception):
-    """A factory refuses a setting that it cannot honour, by name.
+    """A factory refuses a setting that it cannot honour, by name.  `ask`: for what one may ask instead.
 
     >>> raise Unsupported("prefix_caching", True)
     Traceback (most recent call last):
     schedspec.spec.vocabulary.Unsupported: setting prefix_caching=True is not supported
+    >>> raise Unsupported("policy", "fcfs", "policy=vtc")
+    Traceback (most recent call last):
+    schedspec.spec.vocabulary.Unsupported: setting policy='fcfs' is not supported: ask for policy=vtc
     """
 
-    def __init__(self, setting: str, value: object) -> None:
-        super().__init__(f"setting {setting}={value!r} is not supported")
+    def __init__(self, setting: str, value: object, ask: str = "") -> None:
+        hint = f": ask for {ask}" if ask else ""
+        super().__init__(f"setting {setting}={value!r} is not supported{hint}")
         self.setting = setting
         self.value = value
 
@@ -214,7 +218,7 @@ class Capabilities:
     ordered: bool = False
     claims: frozenset[str] = field(default=frozenset(), converter=_names)
     constants: tuple[tuple[str, int], ...] = field(default=(), converter=_pairs)
-    executor_order: Literal["writes_first", "entry_by_entry"] = "writes_first"
+    executor_order: Literal["writes_first", "entry_by_entry", "reads_first"] = "writes_first"
     lookahead_tokens: int = 0
     admission_period_steps: int = 1
     null_blocks: tuple[int, ...] = field(default=(), converter=_integers)
@@ -300,6 +304,7 @@ CLAIMS: Mapping[str, str] = {
     "early": "whoever is refused for a predicted wait would be at any larger load",
     "alternatives": "who would be refused is held or converted as the door declares, once, with a record",
     "clairvoyant": "decisions may read when a request will end, though nobody is told: for oracles to compare with",
+    "drafts": "a decode may have up to draft_tokens guesses verified, and those that are right are delivered with it",
     "deferred_frees": "blocks of whoever has ended are free when no step in flight can write to them any more",
     "engine": "an engine computes what is planned, and what it computed can be compared (schedspec serve-sim)",
     "one_generation": "an idempotency key names one generation while it lives, and retain_ns after it finished",
@@ -385,7 +390,8 @@ class Receipt:
 class Plan:
     """The decisions of one step, as columns of equal length: entry i runs positions
     [start[i], start[i] + tokens[i]) of request[i], and samples[i] (0 or 1) tokens after the last of them.  `pool` is
-    whose step it is, where there are two."""
+    whose step it is, where there are two.  `drafts`: request -> so many guesses at what follows are verified in the
+    step, at the positions behind its entry."""
 
     step: int
     request: Sequence[str] = ()
@@ -394,25 +400,34 @@ class Plan:
     samples: Sequence[int] = ()
     deltas: Sequence[Delta] = ()
     pool: str | None = None
+    drafts: Mapping[str, int] = Factory(dict)
 
 
 @frozen(kw_only=True)
 class Outcome:
     """What the engine computed in one step: one row per entry that sampled.  `stop`: the model ended there.  `pause`:
-    what the request depends on from this token on (a tool that it called), or "" where it goes on; all columns are
-    equally long, but where nobody pauses this one may be empty."""
+    what the request depends on from this token on (a tool that it called), or "" where it goes on; `accepted`: tokens
+    that follow this one, one for each of its drafts that was right; it is the last of them that stops or pauses.  All
+    columns are equally long, but where nobody pauses, or has a draft that was right, that one may be empty."""
 
     step: int
     request: Sequence[str] = ()
     token: Sequence[int] = ()
     stop: Sequence[bool] = ()
     pause: Sequence[str] = ()
+    accepted: Sequence[Sequence[int]] = ()
 
     @property
     def pauses(self) -> dict[str, str]:
         """Who pauses -> what it depends on."""
         rows = zip(self.request, self.pause, strict=True) if self.pause else ()
         return {request: dependency for request, dependency in rows if dependency}
+
+    @property
+    def further(self) -> dict[str, Sequence[int]]:
+        """Who has more than one token -> those behind the first."""
+        rows = zip(self.request, self.accepted, strict=True) if self.accepted else ()
+        return {request: tokens for request, tokens in rows if tokens}
 
 
 @frozen(kw_only=True)
@@ -473,12 +488,13 @@ class Message:
 
 @frozen(kw_only=True)
 class Header:
-    """The first line of a trace: what was asked of the subject and what it declared."""
+    """The first line of a trace: what was asked of the subject and what it declared.  `engine`: its name in a fleet."""
 
     settings: Settings
     capabilities: Capabilities
     seed: int = 0
     subject: str = "unknown"
+    engine: str = ""
 
 
 COUNTERS = ("running", "waiting", "swapped", "free_blocks", "used_blocks", "free_host_blocks")

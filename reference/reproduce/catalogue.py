@@ -9,7 +9,8 @@ from .orca import ORCA_THROUGHPUT
 from .sarathi import SARATHI_CAPACITY
 from .stability import STABILITY
 from .vllm import VLLM
-from .vtc import VTC_DRIFT, VTC_MEDIANS, VTC_REAL, VTC_WEIGHTED
+from .vtc import VTC_MEDIANS, VTC_REAL
+from .vtc_synthetic import VTC_DRIFT, VTC_WEIGHTED
 
 REPRODUCTIONS: Mapping[str, Reproduction] = {
     found.name: found

@@ -1,6 +1,6 @@
 """Requests that are drawn: lengths by a law, times of a Poisson process; and a cost model that remembers what ran."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
 from attrs import define
@@ -33,6 +33,25 @@ def geometric(mean_prompt: float, mean_output: float, most_tokens: int) -> Lengt
 
 def _geometric(random: Random, mean: float) -> int:
     return max(1, round(random.expovariate(1 / mean)))
+
+
+def by_quantiles(prompt: Sequence[int], output: Sequence[int], most_tokens: int) -> Lengths:
+    """Each drawn apart from its quantiles, which stand at even distances from the least to the most, by a line between
+    two of them.  A pair that is longer than `most_tokens` is drawn anew."""
+
+    def draw(random: Random) -> tuple[int, int]:
+        while True:
+            found = _between(random, prompt), _between(random, output)
+            if sum(found) <= most_tokens:
+                return found
+
+    return draw
+
+
+def _between(random: Random, quantiles: Sequence[int]) -> int:
+    place = random.random() * (len(quantiles) - 1)
+    below, above = quantiles[int(place)], quantiles[int(place) + 1]
+    return round(below + (above - below) * (place - int(place)))
 
 
 def poisson(

@@ -37,9 +37,10 @@ class System:
 
     def refuse(self, settings: Settings) -> None:
         """Raises Unsupported with the first setting that is another system's."""
-        for name, value in self.fixed.items():
-            if getattr(settings, name) != value:
-                raise Unsupported(name, getattr(settings, name))
+        others = [name for name, value in self.fixed.items() if getattr(settings, name) != value]
+        if others:
+            ask = ",".join(f"{name}={self.fixed[name]}" for name in others)
+            raise Unsupported(others[0], getattr(settings, others[0]), ask)
         other = unsupported(settings, (*SIZES, *self.numbers, *self.fixed))
         if other is not None:
             raise Unsupported(other, getattr(settings, other))

@@ -3,6 +3,8 @@
 * A round of admissions is tried when nobody runs, or after `DECODES` decode steps since somebody entered; from then on
   in every step until somebody does.
 * Memory is LightLLM's future peak, which must stay below the pool; a request counts with a token more than its prompt.
+* Clients are told apart by LoRA adapters.  These are never loaded (`--no-lora`), but the test sets `ADAPTER_TOKENS` of
+  the pool aside for each client of the batch.
 * A client that comes back is lifted to the least counter of those who wait, and not at all if nobody does.
 * An output is charged when it is decoded, the first one, of the prefill, is not; and whenever a request ends, all who
   run are charged for their output a second time.
@@ -29,6 +31,9 @@ from .published import Published, System
 
 DECODES = 10
 OLD_PARTS, ALL_PARTS = 4, 5
+MILLIONTHS = 1_000_000
+ADAPTER_TOKENS = 4 * 8
+"""`req_queue.py` counts four tokens a rank; `exp_suite.py` and `launch_server.py` start adapters of rank 8."""
 
 ARTIFACT = System(
     name="vtc-artifact",
@@ -62,7 +67,8 @@ class Lifted(Vtc):
 
 @define
 class ArtifactBill(Bill):
-    """`predicted`: outputs that a request was charged for when it was picked."""
+    """`predicted`: outputs that a request was charged for when it was picked; it and `averages` in millionths of an
+    output."""
 
     averages: dict[str, int] = field(factory=dict)
     is_average: bool = False
@@ -72,27 +78,35 @@ class ArtifactBill(Bill):
         client, prompt = job.request.client, job.request.prompt_tokens
         charge = self.tariff.prompt(client, prompt)
         if self.predicts:
-            guess = self.averages.get(client, 0) if self.is_average else job.request.expected_output_tokens
-            self.predicted[job.id] = guess
-            charge += self.tariff.outputs(client, prompt, 0, guess)
+            sure = MILLIONTHS * job.request.expected_output_tokens
+            self.predicted[job.id] = self.averages.get(client, 0) if self.is_average else sure
+            charge += self.tariff.outputs(client, prompt, 0, self._guess(job))
         return charge
 
     def token(self, job: Job) -> int:
-        """Of a decode; the first output comes with the prefill."""
-        return self.again(job) if job.outputs > 1 else 0
+        """Of a decode; the first output comes with the prefill.  It is charged before it runs: what was predicted is
+        compared with the outputs that are there by then."""
+        return self._output(job, job.outputs - 1) if job.outputs > 1 else 0
 
     def again(self, job: Job) -> int:
         """What its latest output costs, unless it was predicted."""
-        if job.outputs <= self.predicted.get(job.id, 0):
-            return 0
-        return self.tariff.outputs(job.request.client, job.request.prompt_tokens, job.outputs - 1, job.outputs)
+        return self._output(job, job.outputs)
 
     def refund(self, job: Job) -> int:
-        """Who ends teaches what to predict of its client, in whole tokens."""
-        client, guess = job.request.client, self.predicted.pop(job.id, 0)
-        old = self.averages.get(client)
-        self.averages[client] = job.outputs if old is None else (OLD_PARTS * old + job.outputs) // ALL_PARTS
+        """Who ends teaches what to predict of its client."""
+        client, guess = job.request.client, self._guess(job)
+        ended, old = MILLIONTHS * job.outputs, self.averages.get(client)
+        self.averages[client] = ended if old is None else (OLD_PARTS * old + ended) // ALL_PARTS
         return self.tariff.outputs(client, job.request.prompt_tokens, min(job.outputs, guess), guess)
+
+    def _output(self, job: Job, there: int) -> int:
+        if MILLIONTHS * there <= self.predicted.get(job.id, 0):
+            return 0
+        return self.tariff.outputs(job.request.client, job.request.prompt_tokens, there - 1, there)
+
+    def _guess(self, job: Job) -> int:
+        """In whole outputs."""
+        return (self.predicted.get(job.id, 0) + MILLIONTHS // 2) // MILLIONTHS
 
 
 class Artifact(Published):
@@ -121,11 +135,13 @@ class Artifact(Published):
         entering = [one.job for one in (*room.entering, admission)]
         lengths = [(_left(job) - 1, job.request.prompt_tokens + job.outputs) for job in room.staying]
         lengths += [(_left(job) - 1, job.request.prompt_tokens + 1) for job in entering]
+        clients = {job.request.client for job in (*room.staying, *entering)}
         held = peak = 0
         for there, (left, has) in enumerate(sorted(lengths, key=lambda pair: -pair[0]), start=1):
             held += has
             peak = max(peak, max(left, 0) * there + held)
-        return peak < self.state.settings.blocks * self.state.settings.block_size
+        pool = self.state.settings.blocks * self.state.settings.block_size
+        return peak < pool - ADAPTER_TOKENS * len(clients)
 
     def complete(self, outcome: Outcome, now_ns: int) -> Sequence[Delta]:
         batch = [job for job in self.state.running.values() if job.state == RUNNING]
@@ -139,6 +155,8 @@ class Artifact(Published):
         if isinstance(queue, SharedQueue) and isinstance(queue.bill, ArtifactBill):
             for job in batch:
                 queue.members.charge(job, queue.bill.again(job))
+                if job.id not in self.state.running:
+                    queue.bill.predicted.pop(job.id, None)
 
 
 def _left(job: Job) -> int:

@@ -6,12 +6,14 @@ from . import __version__
 from .commands.adapters import replay_failure, rerun, validate_adapter
 from .commands.check import check
 from .commands.data import data
+from .commands.described import subjects
 from .commands.exhaust import exhaust
 from .commands.matrix import matrix
 from .commands.parity import parity
 from .commands.parts import told_once
 from .commands.recorded import convert, trace, why
 from .commands.replay import replay
+from .commands.report import report
 from .commands.reproduce import reproduce
 from .commands.rules import explain, rules
 from .commands.serve_sim import serve_sim
@@ -29,10 +31,12 @@ COMMANDS: tuple[click.Command, ...] = (
     prove,
     replay,
     replay_failure,
+    report,
     reproduce,
     rerun,
     rules,
     serve_sim,
+    subjects,
     trace,
     tune,
     validate_adapter,

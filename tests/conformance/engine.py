@@ -5,10 +5,12 @@ wrong output; and of nothing else, so any legal schedule of a request yields the
 the workload's secret: the scheduler sees the declared length only.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 from attrs import Factory, define
 
+from schedspec.spec.tracks import chained
 from schedspec.spec.vocabulary import Outcome, Plan
 
 from .script import tool
@@ -36,17 +38,36 @@ class Engine:
         """Execute a planned step; one row per entry that samples."""
         digests = monitor.execute(plan.step)
         rows = [
-            (request, digest % VOCABULARY, start + tokens - self.prompt_tokens[request] + 1)
-            for request, start, tokens, samples, digest in zip(
-                plan.request, plan.start, plan.tokens, plan.samples, digests, strict=True
-            )
-            if samples
+            (request, digest % VOCABULARY, *self._accepted(request, plan.drafts.get(request, 0), digest, place))
+            for request, digest, place in self._sampled(plan, digests)
         ]
-        calls = [tool(place) if place in self.pauses.get(request, ()) else "" for request, _, place in rows]
+        calls = [tool(place) if place in self.pauses.get(request, ()) else "" for request, _, _, place in rows]
         return Outcome(
             step=plan.step,
-            request=[request for request, _, _ in rows],
-            token=[token for _, token, _ in rows],
-            stop=[place >= self.stop_after.get(request, place + 1) for request, _, place in rows],
+            request=[request for request, _, _, _ in rows],
+            token=[token for _, token, _, _ in rows],
+            stop=[self._stops(request, place) for request, _, _, place in rows],
             pause=calls if monitor.parks and any(calls) else (),
+            accepted=[tokens for _, _, tokens, _ in rows] if any(tokens for _, _, tokens, _ in rows) else (),
         )
+
+    def _sampled(self, plan: Plan, digests: list[int]) -> Iterator[tuple[str, int, int]]:
+        """Request, digest, and which output token of the request it is, from 1."""
+        columns = zip(plan.request, plan.start, plan.tokens, plan.samples, digests, strict=True)
+        for request, start, tokens, samples, digest in columns:
+            if samples:
+                yield request, digest, start + tokens - self.prompt_tokens[request] + 1
+
+    def _accepted(self, request: str, drafts: int, digest: int, place: int) -> tuple[list[int], int]:
+        """Of so many drafts the tokens of those that are right, up to one behind which the model stops or calls a tool;
+        and the place of the last token.  Each is what the model would have said had it been asked alone."""
+        right = digest // VOCABULARY % (drafts + 1)
+        tokens: list[int] = []
+        while len(tokens) < right and not (self._stops(request, place) or place in self.pauses.get(request, ())):
+            digest = chained(digest, digest % VOCABULARY)
+            tokens.append(digest % VOCABULARY)
+            place += 1
+        return tokens, place
+
+    def _stops(self, request: str, place: int) -> bool:
+        return place >= self.stop_after.get(request, place + 1)

@@ -140,6 +140,40 @@ def with_host(dice: Random, settings: Settings) -> Settings:
     return evolve(settings, **drawn)
 
 
+def with_drafts(dice: Random, settings: Settings) -> Settings:
+    """Now and then decodes have drafts, where that goes with the rest."""
+    if dice.random() < 0.9 or settings.overlap_depth > 1 or settings.pools.are_two or settings.door.has_time_model:
+        return settings
+    return evolve(settings, draft_tokens=dice.choice((1, 2, 3)))
+
+
+# --- who comes -----------------------------------------------------------------------------------------------
+
+
+def with_victims(dice: Random, settings: Settings) -> Settings:
+    """Now and then the victim is another one than goes with the policy."""
+    other = "newest" if settings.victim == "lowest_priority" else "lowest_priority"
+    is_other = dice.random() < 0.1 and not settings.pools.are_two
+    return with_setting(settings, "victim", other) if is_other else settings
+
+
+def too_large(dice: Random, ops: Sequence[Op], settings: Settings) -> Sequence[Op]:
+    """Now and then some are larger than the pool, by their prompt or by what they may answer."""
+    return [_swollen(dice, op, settings) for op in ops] if dice.random() < 0.04 else ops
+
+
+def _swollen(dice: Random, op: Op, settings: Settings) -> Op:
+    request, positions = op.request, settings.blocks * settings.block_size
+    if request is None or dice.random() < 0.7:
+        return op
+    more = positions + dice.randint(2, 5) - request.declared_tokens
+    if more <= 0:
+        return op
+    if dice.random() < 0.5:
+        return evolve(op, request=evolve(request, max_output_tokens=request.max_output_tokens + more))
+    return evolve(op, request=evolve(request, prompt_ids=(*request.prompt_ids, *range(5_000, 5_000 + more))))
+
+
 # --- the door ----------------------------------------------------------------------------------------------
 
 

@@ -1,7 +1,10 @@
 """Files that are there in full or not at all."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 
 def file_name(text: str) -> str:
@@ -24,11 +27,18 @@ def ensure_writable(path: Path, what: str) -> None:
 
 def replace_file(path: Path, text: str) -> None:
     """Write beside it, then rename: whoever is interrupted leaves the old file as it was."""
+    with open_new(path) as file:
+        file.write(text)
+
+
+@contextmanager
+def open_new(path: Path) -> Iterator[IO[str]]:
+    """The same for a file that is written bit by bit."""
     path = path.resolve()
     fresh = _beside(path)
     try:
         with fresh.open("x", encoding="utf-8") as file:
-            file.write(text)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         if path.exists():

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from schedspec.spec.vocabulary import Policy, Settings, Unsupported
 
 from .driver import Driver
-from .features import at_the_door, of_feature, with_alternatives, with_door, with_features, with_host
+from .features import at_the_door, of_feature, with_alternatives, with_door, with_drafts, with_features, with_host
 from .negotiate import negotiated
 from .parked import of_parking, with_parking
 from .script import COMPLETE, STEP, Contradiction, Op, cancel, submit, with_deadline
@@ -69,7 +69,9 @@ def small_settings(draw: st.DrawFn, policies: Sequence[Policy] = ()) -> Settings
     settings = with_alternatives(Random(f"alternatives {drawn}"), settings)
     settings = with_parking(Random(f"parking {drawn}"), settings)
     settings = with_host(Random(f"host {drawn}"), settings)
-    return with_pools(Random(f"pools {drawn}"), settings) if not policies or "fcfs" in policies else settings
+    if not policies or "fcfs" in policies:
+        settings = with_pools(Random(f"pools {drawn}"), settings)
+    return with_drafts(Random(f"drafts {drawn}"), settings)
 
 
 @st.composite

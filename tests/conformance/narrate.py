@@ -55,13 +55,18 @@ class Line:
 
 
 def step_table(
-    messages: Sequence[Message], bad_message: int | None, matter: frozenset[str] = NOBODY, *, caching: bool = False
+    messages: Sequence[Message],
+    bad_message: int | None,
+    matter: frozenset[str] = NOBODY,
+    *,
+    caching: bool = False,
+    before: int = 0,
 ) -> list[Line]:
     """`bad_message`: the monitor's count of the message that broke the rule, snapshots included; `matter`: requests
-    that no list may leave out; `caching`: equal prefixes are worth a word."""
+    that no list may leave out; `caching`: equal prefixes are worth a word; `before`: calls that came before these."""
     lines: list[Line] = []
     teller = Teller(matter, caching)
-    number = 0
+    number = before
     for place, message in enumerate(messages, start=1):
         bad = place == bad_message
         if message.kind == "observe":
@@ -138,7 +143,7 @@ class Teller:
 
     def plan(self, plan: Plan) -> str:
         runs = {
-            request: f"{request}[{start},{start + tokens}){'*' if samples else ''}"
+            request: f"{request}[{start},{start + tokens}){'*' if samples else ''}{_drafts(plan, request)}"
             for request, start, tokens, samples in zip(plan.request, plan.start, plan.tokens, plan.samples, strict=True)
         }
         if len(runs) < len(plan.request):  # somebody runs twice: then nothing is left out
@@ -148,6 +153,7 @@ class Teller:
             entries = self.some(runs)
         parts = [self.deltas(plan.deltas)] if plan.deltas else []
         parts.append("runs " + " ".join(entries) if entries else "runs nobody")
+        parts += [f"drafts for {request}, which is not in the step" for request in plan.drafts if request not in runs]
         return "; ".join(parts)
 
     def outcome(self, outcome: Outcome) -> str:
@@ -155,7 +161,9 @@ class Teller:
             request: f"{request}{' stops' if stop else ''}"
             for request, stop in zip(outcome.request, outcome.stop, strict=True)
         }
-        rows |= {request: f"{request} calls {dependency}" for request, dependency in outcome.pauses.items()}
+        for request, tokens in outcome.further.items():
+            rows[request] += f" and {counted(len(tokens), 'draft')} of it"
+        rows |= {request: f"{rows[request]} calls {dependency}" for request, dependency in outcome.pauses.items()}
         word = "token" if len(rows) == 1 else "tokens"
         return f" ({word} for {', '.join(self.some(rows))})" if rows else ""
 
@@ -229,6 +237,10 @@ class Teller:
         if shown.free:
             parts.append(f"free [{ranges(shown.free)}]")
         return "; ".join(parts)
+
+
+def _drafts(plan: Plan, request: str) -> str:
+    return f"+{plan.drafts[request]}" if request in plan.drafts else ""
 
 
 OF_HOST = {"swapped_out": "goes to", "swapped_in": "comes back from", "dropped": "drops"}

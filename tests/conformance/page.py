@@ -10,14 +10,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from schedspec.spec.catalogue import registry
 from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import Header, Message
 
 from .determinism import Difference
+from .names import Names, printable
 from .narrate import Line, Teller, let, proof, step_table, version_in_words, who_matters
+from .timeline import Timeline
 
 WIDTH = 120
 MOST_LINES = 40
@@ -39,7 +41,8 @@ Kind = Literal["title", "text", "bad"]
 @frozen(kw_only=True)
 class Case:
     """A broken rule in a run.  `mode` and `found`: how it was looked for; `again`: the command that shows it once
-    more; `files`: where the rest is."""
+    more; `files`: where the rest is.  `before`: calls of a long run that came before these messages; then `timeline`
+    knows how they ended."""
 
     rule: str
     header: Header
@@ -51,6 +54,8 @@ class Case:
     also: Sequence[str] = ()
     again: str = ""
     files: str = ""
+    before: int = 0
+    timeline: Timeline | None = None
 
 
 @frozen
@@ -65,10 +70,12 @@ class Page:
     def __init__(self, case: Case) -> None:
         rule = registry.rules[case.rule]
         self.case = case
-        self.title = _printable(f"{rule.id}: {rule.statement} ({rule.level})")
-        self.lines = case_table(case)
-        self.above = [(word, _shorter(text)) for word, text in (("Subject", _subject(case)), *case_proof(case))]
-        self.below = [(word, _printable(text)) for word, text in _notes(case)]
+        names = Names(case.messages)
+        self.title = printable(f"{rule.id}: {rule.statement} ({rule.level})")
+        self.lines = [evolve(n, call=names.short(n.call), answer=names.short(n.answer)) for n in case_table(case)]
+        told = (("Subject", _subject(case)), *case_proof(case))
+        self.above = [(word, _shorter(names.short(text))) for word, text in told]
+        self.below = [(word, printable(text)) for word, text in _notes(case)]
         self.matter = frozenset() if case.violation is None else who_matters(case.messages, case.violation)
 
     def text(self, width: int = WIDTH) -> list[Row]:
@@ -77,7 +84,7 @@ class Page:
         head = [Row("title", line) for line in _wrapped(self.title, width, "", "  ")]
         above = [Row("text", line) for pair in self.above for line in _paragraph(*pair, width)]
         below = [Row("text", line) for pair in self.below for line in _paragraph(*pair, width)]
-        legend = [Row("text", f"     {line}") for line in self._legend(width - 5)]
+        legend = [Row("text", f"     {line}") for line in self.legend(width - 5)]
         room = MOST_LINES - len(head) - len(above) - len(below) - len(legend)
         return [*head, *above, *self._table(width, room), *legend, *below]
 
@@ -86,13 +93,14 @@ class Page:
         head = [*_wrapped(self.title, WIDTH, "", ""), "=" * 3, ""]
         above = [line for pair in self.above for line in _item(*pair)]
         below = [line for pair in self.below for line in _item(*pair)]
-        legend = self._legend(WIDTH)
+        legend = self.legend(WIDTH)
         room = MOST_LINES - len(head) - len(above) - len(legend) - len(below) - 4
         rows = [row.text for row in self._table(WIDTH, room)]
         table = ["", "```text", *rows, *legend, "```", ""] if rows else [""]
         return [*head, *above, *table, *below]
 
-    def _legend(self, width: int) -> list[str]:
+    def legend(self, width: int = WIDTH) -> list[str]:
+        """How entries are written, by an example."""
         sample = next((m for line in reversed(self.lines) for m in LEGEND.findall(line.answer)), "")
         if not sample:
             return []
@@ -108,7 +116,7 @@ class Page:
             return []
         call = min(max(len(line.call) for line in self.lines), (width - 12) * 2 // 5)
         cells = [_row(line, call, width) for line in self.lines]
-        kept = _kept(self.lines, [len(rows) for rows in cells], max(room, LEAST_ROWS) - 1, self.matter)
+        kept = kept_rows(self.lines, [len(rows) for rows in cells], max(room, LEAST_ROWS) - 1, self.matter)
         rows = [Row("text", f"     #  {'call':{call}}  answer")]
         previous = -1
         for place in kept:
@@ -123,9 +131,9 @@ def case_table(case: Case) -> list[Line]:
     """All rows, the bad one marked."""
     matter = frozenset() if case.violation is None else who_matters(case.messages, case.violation)
     bad = case.violation.message if case.violation is not None else None
-    lines = step_table(case.messages, bad, matter, caching=case.header.settings.prefix_caching)
+    lines = step_table(case.messages, bad, matter, caching=case.header.settings.prefix_caching, before=case.before)
     if case.difference is not None:
-        return [Line(n.number, n.call, n.answer, n.number == case.difference.message, n.submits) for n in lines]
+        return [evolve(n, bad=n.number == case.difference.message) for n in lines]
     if case.violation is not None and case.violation.message > len(case.messages):
         number = lines[-1].number + 1 if lines else 1
         lines.append(Line(number, "the next call", str(case.violation.facts.get("fault", "cannot be read")), True))
@@ -171,7 +179,7 @@ def _notes(case: Case) -> Iterator[tuple[str, str]]:
 # --- layout --------------------------------------------------------------------------------------------------
 
 
-def _kept(lines: Sequence[Line], heights: Sequence[int], room: int, matter: frozenset[str]) -> list[int]:
+def kept_rows(lines: Sequence[Line], heights: Sequence[int], room: int, matter: frozenset[str]) -> list[int]:
     """Places of the rows to show: the bad one, submissions of who matters, and from the bad one backwards."""
     bad = next((n for n, line in enumerate(lines) if line.bad), len(lines) - 1)
     submits = [n for n, line in enumerate(lines) if line.submits in matter and line.submits]
@@ -220,12 +228,7 @@ def _item(word: str, text: str) -> list[str]:
 
 def _shorter(text: str) -> str:
     """A name that fills half a line says enough by its ends."""
-    return LONG_NAME.sub(lambda match: f"{match[0][:24]}…{match[0][-24:]}", _printable(text))
-
-
-def _printable(text: str) -> str:
-    """Names come from anybody: what would move the cursor is shown as its escape."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return LONG_NAME.sub(lambda match: f"{match[0][:24]}…{match[0][-24:]}", printable(text))
 
 
 def shown_path(path: Path) -> str:

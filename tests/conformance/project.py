@@ -6,8 +6,9 @@ message and no other rule newly does.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from math import inf
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from schedspec.spec.catalogue import registry
 from schedspec.spec.pooled import new_monitor
@@ -16,23 +17,33 @@ from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import Delta, Header, Message, Outcome, Plan
 
 
+@frozen
+class Shortening:
+    """How long one may take: so many `seconds`, or where it has to come out the same wherever it is done, until so many
+    messages were looked at."""
+
+    seconds: float = inf
+    most_messages: float = inf
+
+
 def shortened(
-    header: Header, messages: Sequence[Message], violation: Violation, also: frozenset[str], seconds: float
+    header: Header, messages: Sequence[Message], violation: Violation, also: frozenset[str], how: Shortening
 ) -> tuple[Violation, list[Message]]:
     """The shortest projection found in that time, and the violation in it.  `messages` end with the broken one."""
     best, found = list(messages), violation
-    deadline = time.monotonic() + seconds
+    deadline, looked_at = time.monotonic() + how.seconds, 0
     improved = True
     while improved and time.monotonic() < deadline:
         improved = False
         for candidate in _candidates(best, violation):
-            if time.monotonic() > deadline:
+            looked_at += len(candidate)
+            if time.monotonic() > deadline or looked_at > how.most_messages:
                 break
             hit = _fails_alike(header, candidate, violation.conjunct, also)
             if hit is not None:
                 best, found, improved = candidate, hit, True
                 break
-    return found, best
+    return (_explained(header, messages, violation) if found is violation else found), best
 
 
 def _fails_alike(header: Header, messages: Sequence[Message], conjunct: str, also: frozenset[str]) -> Violation | None:
@@ -49,7 +60,7 @@ def _fails_alike(header: Header, messages: Sequence[Message], conjunct: str, als
     if not {v.rule for v in last} <= also:
         return None
     hit = next((v for v in last if v.conjunct == conjunct), None)
-    return None if hit is None else _explained(header, messages, conjunct)
+    return None if hit is None else _explained(header, messages, hit)
 
 
 def _advice(broken: Sequence[Violation]) -> set[str]:
@@ -57,12 +68,16 @@ def _advice(broken: Sequence[Violation]) -> set[str]:
     return {v.rule for v in broken if registry.rules[v.rule].level == "SHOULD"}
 
 
-def _explained(header: Header, messages: Sequence[Message], conjunct: str) -> Violation:
+def _explained(header: Header, messages: Sequence[Message], violation: Violation) -> Violation:
+    """The same at the last message, with the values that it read."""
     monitor = new_monitor(header, explain=True)
-    for message in messages:
-        monitor.feed(message)
-    found: Violation = next(v for v in monitor.violations if v.conjunct == conjunct and v.message == len(messages))
-    return found
+    try:
+        for message in messages:
+            monitor.feed(message)
+    except ProtocolError:
+        return violation  # the answer was none
+    last = (v for v in monitor.violations if v.conjunct == violation.conjunct and v.message == len(messages))
+    return next(last, violation)
 
 
 def _candidates(messages: list[Message], violation: Violation) -> Iterator[list[Message]]:
@@ -139,6 +154,7 @@ def _step(message: Message, kept: set[str], named: set[int]) -> Message:
             samples=[plan.samples[row] for row in rows],
             deltas=_deltas(plan.deltas, kept, named),
             pool=plan.pool,
+            drafts={request: count for request, count in plan.drafts.items() if request in kept},
         ),
     )
 
@@ -152,6 +168,7 @@ def _complete(message: Message, kept: set[str], named: set[int]) -> Message:
         token=[outcome.token[row] for row in rows],
         stop=[outcome.stop[row] for row in rows],
         pause=[outcome.pause[row] for row in rows] if outcome.pause else (),
+        accepted=[outcome.accepted[row] for row in rows] if outcome.accepted else (),
     )
     return evolve(message, given=given, answer=_deltas(message.answer, kept, named))
 

@@ -1,45 +1,62 @@
 """`schedspec trace`: judges a recorded run, line by line, and shortens what it finds."""
 
-import json
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from attrs import Factory, asdict, define
+from attrs import Factory, asdict, define, evolve
 
+from schedspec import __version__
 from schedspec.spec.catalogue import registry
 from schedspec.spec.monitor import Monitor
 from schedspec.spec.pooled import PooledMonitor, new_monitor
 from schedspec.spec.protocol import ProtocolError
-from schedspec.spec.trace import TraceError, TraceWriter, read_trace
+from schedspec.spec.trace import TraceError
 from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import Header, Message
 
+from .archives import read_recorded
 from .check import Failure, Findings, exit_status, results
-from .page import Case, Page, shown_path
-from .project import shortened
+from .folder import SCHEMA, empty_failures, write_case, write_told
+from .page import Case, shown_path
+from .project import Shortening, shortened
 from .script import Script
+from .shown import Shown, neighbourhoods, shown
 
 LONGEST_TO_SHORTEN = 50_000
-SHORTEN_S = 5.0
+BY_TIME = Shortening(5.0)
 
 Read = Callable[[Path], tuple[Header, Iterator[Message]]]
 MOST_KEPT = 1_000
 
 
+class Witness(Protocol):
+    """Told of the monitor, and of each message when the monitor has seen it."""
+
+    def begin(self, monitor: Any) -> None: ...
+
+    def see(self, message: Message) -> None: ...
+
+
 @define
 class Judged:
-    """`first`: the first break of each rule; `shortened`: those of the first broken message that no other explains,
-    with the shortest trace of each."""
+    """`first`: the first break of each rule, `first_ns` the time of its message, `breaks` how many there are;
+    `shortened`: those of the first broken message that no other explains, with the shortest trace of each; `far`: those
+    that come too late in the run to be shortened, with what came just before."""
 
     path: Path
     header: Header
     findings: Findings = Factory(Findings)
     first: dict[str, Violation] = Factory(dict)
+    first_ns: dict[str, int] = Factory(dict)
+    breaks: Counter[str] = Factory(Counter)
     shortened: list[tuple[Violation, list[Message]]] = Factory(list)
+    far: list[Case] = Factory(list)
     fault: ProtocolError | TraceError | None = None
+    command: str = ""
     messages: int = 0
     seconds: float = 0.0
     monitor: str = Monitor.kind
@@ -52,19 +69,27 @@ def judge(
     path: Path,
     progress: Callable[[str, float, str], None] = lambda stage, part, note: None,
     make: type[Monitor] = Monitor,
-    read: Read = read_trace,
+    read: Read = read_recorded,
+    shortening: Shortening | None = None,
+    witness: Witness | None = None,
 ) -> Judged:
     """Judge a trace in constant memory.  A line that cannot be read ends it: what came before stays judged."""
     begun = time.monotonic()
     header, messages = read(path)
     monitor = new_monitor(header, make)
     judged = Judged(path, header, monitor=monitor.kind)
+    if witness is not None:
+        witness.begin(monitor)
     try:
         for message in _watched(messages, progress):
             judged.messages += 1
             judged.findings.snapshots += message.kind == "observe"
             for violation in monitor.feed(message):
-                judged.first.setdefault(violation.rule, violation)
+                judged.breaks[violation.rule] += 1
+                if judged.first.setdefault(violation.rule, violation) is violation:
+                    judged.first_ns[violation.rule] = message.now_ns
+            if witness is not None:
+                witness.see(message)
             if len(monitor.violations) > MOST_KEPT:
                 del monitor.violations[MOST_KEPT:]
     except (TraceError, ProtocolError) as fault:
@@ -73,10 +98,11 @@ def judge(
         if rule is not None:
             says, place = registry.rules[rule].statement, judged.messages
             judged.first[rule] = Violation(rule=rule, conjunct=f"{rule}.protocol", says=says, message=place)
+            judged.breaks[rule] += 1
         for violation in monitor.violations:
             judged.first.setdefault(violation.rule, violation)
     _count(judged, monitor)
-    _shorten(judged, progress)
+    _shorten(judged, progress, shortening or BY_TIME)
     judged.seconds = time.monotonic() - begun
     return judged
 
@@ -109,20 +135,24 @@ def _count(judged: Judged, monitor: Monitor | PooledMonitor) -> None:
         )
 
 
-def _shorten(judged: Judged, progress: Callable[[str, float, str], None]) -> None:
+def _shorten(judged: Judged, progress: Callable[[str, float, str], None], how: Shortening) -> None:
     """What the first broken message broke, and each broken SHOULD."""
     musts = [v for v in judged.first.values() if registry.rules[v.rule].level == "MUST"]
     place = min((v.message for v in musts), default=0)
     together = {v.rule for v in musts if v.message == place}
     todo = [v for v in musts if v.rule in registry.weakest(together)]
     todo += [v for v in judged.first.values() if registry.rules[v.rule].level == "SHOULD"]
+    far = [violation for violation in todo if violation.message > LONGEST_TO_SHORTEN]
+    if far:
+        progress("shortening", 0.0, f"reading again: {', '.join(v.rule for v in far)} broke late")
+        judged.far = neighbourhoods(judged.path, far)
     for violation in todo:
-        if violation.message > LONGEST_TO_SHORTEN:
+        if violation in far:
             continue
         progress("shortening", 0.5, violation.rule)
-        messages = list(islice(read_trace(judged.path)[1], violation.message))
+        messages = list(islice(read_recorded(judged.path)[1], violation.message))
         also = frozenset({violation.rule} | (together if violation in musts else set()))
-        found, short = shortened(judged.header, messages, violation, also, SHORTEN_S)
+        found, short = shortened(judged.header, messages, violation, also, how)
         judged.shortened.append((found, short))
         judged.findings.examples_of[violation.rule].messages = sum(m.kind not in ("observe", "end") for m in short)
     if todo:
@@ -132,6 +162,9 @@ def _shorten(judged: Judged, progress: Callable[[str, float, str], None]) -> Non
 def result_json(judged: Judged, *, strict: bool = False) -> dict[str, Any]:
     capabilities = judged.header.capabilities
     return {
+        "schema": SCHEMA,
+        "spec": __version__,
+        "command": judged.command,
         "subject": judged.header.subject,
         "file": judged.path.name,
         "version": capabilities.version,
@@ -147,20 +180,31 @@ def result_json(judged: Judged, *, strict: bool = False) -> dict[str, Any]:
     }
 
 
-def write_recorded(folder: Path, judged: Judged) -> None:
-    """report.json, and for each shortened failure its page and its trace."""
-    failures = folder / "failures"
-    failures.mkdir(parents=True, exist_ok=True)
-    for old in failures.iterdir():
-        old.unlink()
-    (folder / "report.json").write_text(json.dumps(result_json(judged), indent=1) + "\n")
-    for violation, messages in judged.shortened:
-        with (failures / f"{violation.rule}.jsonl").open("w") as file:
-            writer = TraceWriter(file, judged.header)
-            for message in messages:
-                writer.write(message)
-        page = Page(case_of(judged, violation, messages, folder)).markdown()
-        (failures / f"{violation.rule}.md").write_text("\n".join(page) + "\n")
+def write_recorded(folder: Path, judged: Judged, *, strict: bool = False) -> None:
+    """report.json, badge.json, and for each failure that is shown its page, its trace, its export for Perfetto."""
+    failures = empty_failures(folder)
+    write_told(folder, result_json(judged, strict=strict))
+    for case in cases(judged, folder):
+        write_case(failures, case)
+
+
+def cases(judged: Judged, folder: Path) -> list[Case]:
+    """What the pages of the failures that are shown say; `folder` is the report's."""
+    near = [case_of(judged, violation, messages, folder) for violation, messages in judged.shortened]
+    return near + [_far_case(judged, case) for case in judged.far]
+
+
+def shown_cases(judged: Judged, folder: Path) -> list[Shown]:
+    """The same with all that is drawn."""
+    return [
+        shown(case, trace="" if case.before else shown_path(folder / "failures" / f"{case.rule}.jsonl"))
+        for case in cases(judged, folder)
+    ]
+
+
+def _far_case(judged: Judged, case: Case) -> Case:
+    found = f"found in message {judged.first[case.rule].message:,} of {judged.path.name}, of which the last are shown"
+    return evolve(case, found=found, again=f"schedspec trace {shown_path(judged.path)}")
 
 
 def case_of(judged: Judged, violation: Violation, messages: list[Message], folder: Path) -> Case:

@@ -74,9 +74,11 @@ def with_setting(settings: Settings, name: str, value: object) -> Settings:
     elif name in ("aging_picks", "aging_credit") and not value:
         changes |= {"aging_picks": 0, "aging_credit": 0}
     elif name == "pools" and isinstance(value, Pools) and value.are_two:
-        changes |= {"prefix_caching": False}
+        changes |= {"prefix_caching": False, "hold_ns": 0, "draft_tokens": 0}
     elif name in ("prefix_caching", "park_timeout_ns") and not value:
         changes |= {"hold_ns": 0}
+    elif name == "overlap_depth" and value != 1:
+        changes |= {"draft_tokens": 0}
     elif (name, value) == ("recover", "swap"):
         changes["host_blocks"] = settings.host_blocks or settings.blocks
     elif (name, value) == ("reserve", "model"):

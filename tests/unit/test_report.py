@@ -16,6 +16,7 @@ from schedspec.conformance.driver import Driver, replay
 from schedspec.conformance.instead import GLOSSARY, INSTEAD
 from schedspec.conformance.narrate import ranges
 from schedspec.conformance.page import MOST_LINES, WIDTH, Case, Page
+from schedspec.conformance.pasted import as_test
 from schedspec.conformance.recorded import case_of, judge, write_recorded
 from schedspec.conformance.script import COMPLETE, STEP, Op, Script, cancel, from_json, rounds, submit, to_json
 from schedspec.reference import Scheduler, make
@@ -78,8 +79,7 @@ def test_the_test_to_paste_is_the_script_and_imports_what_it_uses(monkeypatch: p
     ops += [Op("repeat", back=2), Op("tick", ns=7), submit("a 'quoted' \"id\"", 9, 1, stop_after=1)]
     for some in (ops, ops[:1], ops[2:4], ops[4:6]):
         script = Script(Settings(blocks=7, policy="priority"), 3, some)
-        failure = Failure(rule="KV-7", conjunct="KV-7.1", stage="", script=script, also=[])
-        text = "\n".join(report.as_test("mine:S", failure))
+        text = "\n".join(as_test("mine:S", "KV-7", script))
         tree = ast.parse(text)
         imported = {alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names}
         assert imported == {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - {
@@ -104,7 +104,12 @@ def test_no_test_is_written_that_would_pass(tmp_path: Path) -> None:
     failure.difference = Difference(run.script, 2)
     check.findings.failures["DET-1"] = failure
     report.write_report(tmp_path, check)
-    assert sorted(path.name for path in (tmp_path / "failures").iterdir()) == ["DET-1.json", "DET-1.jsonl", "DET-1.md"]
+    assert sorted(path.name for path in (tmp_path / "failures").iterdir()) == [
+        "DET-1.json",
+        "DET-1.jsonl",
+        "DET-1.md",
+        "DET-1.perfetto.json",
+    ]
     markdown, _ = both(report.case_of(check, failure, tmp_path))
     text = " ".join(markdown)
     assert "in another process, under another hash seed get another answer to message 2" in text
@@ -312,8 +317,7 @@ ASKED = submit("a", [7, 8], 3, client="a", lane="rest", predicted_output_tokens=
 
 
 def test_a_pasted_test_with_lanes_and_prices_runs() -> None:
-    failure = Failure(rule="ADMIT-2", conjunct="ADMIT-2.1", stage="walk", script=Script(FAIR, 0, (ASKED,)), also=[])
-    text = "\n".join(report.as_test(f"{__name__}:Taking", failure))
+    text = "\n".join(as_test(f"{__name__}:Taking", "ADMIT-2", Script(FAIR, 0, (ASKED,))))
     assert "from schedspec.spec.vocabulary import Lane, Settings" in text
     assert max(map(len, text.splitlines())) <= WIDTH
     assert 'prices={"a": 2}' in text

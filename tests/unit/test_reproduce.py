@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from schedspec.cli import cli
 from schedspec.reference import reproduce as package
-from schedspec.reference.reproduce import Constant, Reproduction, Row, Run, Target, reproduce
+from schedspec.reference.reproduce import REPRODUCTIONS, Constant, Reproduction, Row, Run, Target, reproduce, results
 
 RATIO = Target("ratio", 2.0, "figure 1", within_percent=25)
 SHARE = Target("share", 40.0, "figure 2", within_points=5, unit="%")
@@ -84,3 +85,31 @@ def test_a_name_that_is_none_is_one_sentence(monkeypatch: pytest.MonkeyPatch) ->
     asked = ask(monkeypatch, {}, "tou")
     assert asked.exit_code == 2
     assert "there is no reproduction 'tou': did you mean 'toy'?" in " ".join(asked.output.split())
+
+
+def test_a_file_of_results_keeps_what_was_not_run_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "RESULTS.md"
+    asked = ask(monkeypatch, {"ratio": 1.0, "share": 40.0}, "--write", str(file))
+    assert asked.exit_code == 1
+    first = file.read_text()
+    assert "| ratio | 2 | 1 | 0.50 | ±25 % | **missed** | figure 1 |" in first
+    assert "| bound | 10 |  |  | at least, directional | not measured | section 6 |" in first
+    assert "`schedspec reproduce toy --seed 0`" in first
+    file.write_text(first.replace("## toy: a toy", "## other: another\n\n## toy: a toy"))
+    monkeypatch.setattr(package, "REPRODUCTIONS", {"other": made({}), "toy": made({"ratio": 2.0})})
+    CliRunner().invoke(cli, ["reproduce", "toy", "--write", str(file)])
+    assert results.sections(file.read_text())["other"] == "## other: another"
+    assert "| ratio | 2 | 2 | 1.00 | ±25 % | met | figure 1 |" in file.read_text()
+    assert ask(monkeypatch, {}, "--write", str(file), "--sample").exit_code == 2
+
+
+def test_the_results_that_are_committed_are_of_these_targets() -> None:
+    """Whoever changes a target, or what is measured, runs it again."""
+    text = Path(results.__file__).with_name("RESULTS.md").read_text(encoding="utf-8")
+    found = results.sections(text)
+    assert list(found) == list(REPRODUCTIONS)
+    for name, reproduction in REPRODUCTIONS.items():
+        rows = [line.split(" | ") for line in found[name].splitlines() if line.startswith("| ")][2:]
+        assert [row[0].removeprefix("| ") for row in rows] == [target.name for target in reproduction.targets]
+        assert [row[4].split(",")[0] for row in rows] == [target.tolerance for target in reproduction.targets]
+        assert all("not measured" not in row[5] for row in rows)

@@ -7,7 +7,7 @@ import pytest
 from schedspec.reference.reproduce import REPRODUCTIONS
 from schedspec.reference.reproduce.drawn import geometric
 from schedspec.reference.reproduce.orca import Padded, StepTime
-from schedspec.reference.reproduce.sarathi import DECODE_NS, PREFILL_NS, Yi34B
+from schedspec.reference.reproduce.sarathi import DECODE_NS, PAIR_PS, PREFILL_NS, Yi34B
 from schedspec.reference.reproduce.search import largest, percentile
 from schedspec.reference.reproduce.vllm import MODEL_TOKENS, SHAREGPT, SLOTS, one
 from schedspec.reference.simulation import Batch
@@ -73,3 +73,11 @@ def test_measured_steps_are_on_the_curve_and_a_decode_beside_a_prompt_is_nearly_
     assert [yi.step_ns(Batch(decodes=requests)) for requests, _ in DECODE_NS] == [ns for _, ns in DECODE_NS]
     alone, mixed = (yi.step_ns(batch) for batch in (Batch(chunks=((0, 1_024),)), Batch(3, 30, ((0, 1_021),))))
     assert mixed == pytest.approx(alone, rel=0.02)
+
+
+def test_prompts_in_a_step_attend_to_themselves_alone() -> None:
+    yi = Yi34B()
+    two, one = yi.step_ns(Batch(chunks=((0, 8_192), (0, 8_192)))), yi.step_ns(Batch(chunks=((0, 16_384),)))
+    assert one - two == PAIR_PS * 8_192 * 8_192 // 1_000  # each token of the second half reads the first half
+    chunks = sum(yi.step_ns(Batch(chunks=((past, 512),))) for past in range(0, 8_192, 512))
+    assert chunks == pytest.approx(1_958.5e6, rel=0.001)  # figure 9: in chunks of 512

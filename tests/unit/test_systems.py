@@ -1,7 +1,10 @@
 """Systems of the literature: each keeps what it claims, and a baseline breaks what the other's paper says it does."""
 
 import pytest
+from click.testing import CliRunner
 
+from schedspec.cli import cli
+from schedspec.commands.described import describe, members
 from schedspec.commands.subjects import builtin_subjects
 from schedspec.conformance.driver import replay
 from schedspec.conformance.scenarios import scenarios
@@ -71,3 +74,21 @@ def test_what_is_another_systems_is_refused_by_name() -> None:
         SYSTEMS["vllm-2023"].make(Settings())
     with pytest.raises(Unsupported, match="setting policy='vtc' is not supported"):
         SYSTEMS["sarathi"].make(SYSTEMS["sarathi"].settings(policy="vtc"))
+
+
+def test_every_subject_is_described_alone_or_with_its_family() -> None:
+    described = {one.name for one in describe()}
+    alone = described & builtin_subjects().keys()
+    families = {name for family in described for name in members(family)}
+    assert alone | families == set(builtin_subjects())
+    assert described - alone == {"fault", "vllm-v1-wrong"}  # these are families only
+
+
+def test_subjects_are_listed_with_their_papers_and_one_is_shown_whole() -> None:
+    listed = CliRunner().invoke(cli, ["subjects"]).output
+    assert all(system.source in listed for system in SYSTEMS.values())
+    card = CliRunner().invoke(cli, ["subjects", "orca"]).output
+    assert "settings  reserve=declared, chunked_prefill=False, disjoint_steps=True" in card
+    assert "iteration_fcfs" in card
+    asked = CliRunner().invoke(cli, ["subjects", "orka"])
+    assert (asked.exit_code, "did you mean 'orca'" in asked.output) == (2, True)

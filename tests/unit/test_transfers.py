@@ -19,12 +19,14 @@ from schedspec.conformance.script import (
     cancel,
     rounds,
     submit,
+    with_setting,
 )
+from schedspec.conformance.walks import walk
 from schedspec.reference import make
 from schedspec.reference.faults import FOREIGN
 from schedspec.spec.catalogue import registry
 from schedspec.spec.protocol import ProtocolError
-from schedspec.spec.vocabulary import Delta, Message, Settings, SubjectFactory, Unsupported
+from schedspec.spec.vocabulary import Delta, Message, Pools, Settings, SubjectFactory, Unsupported
 
 OF_TWO = tuple(scenario for scenario in scenarios(0) if scenario.script.settings.pools.are_two)
 LATE = (*PREFILLED, BEGIN_TRANSFER, Op("tick", ns=60), *rounds(4))
@@ -173,3 +175,12 @@ def test_deltas_of_two_pools_mean_nothing_in_one() -> None:
     )
     with pytest.raises(ProtocolError, match="there is one pool only: claim two_pools"):
         monitor.feed(Message("step", 0, None, Plan(step=1, deltas=[("held", "a", [0], "unpulled")])))
+
+
+def test_every_world_can_be_asked_for_in_two_pools() -> None:
+    """A subject of two pools refuses each world of one, and is asked for the same in two: also one that holds KV for a
+    while, which is found in the prefix cache, and that is one pool's."""
+    two = Pools(decode_blocks=64, decode_seats=8, decode_token_budget=64, transfer_ns=1_000)
+    worlds = [scenario.script.settings for scenario in scenarios(0)] + [walk(seed).settings for seed in range(40)]
+    for settings in worlds:
+        assert with_setting(settings, "pools", two).pools == two

@@ -1,15 +1,21 @@
 """Two pools on a virtual clock: what DistServe's latencies are made of, and the delays that its section 3 derives."""
 
 from itertools import pairwise
+from operator import add
+from random import Random
+
+import pytest
 
 from schedspec.reference.reproduce import distserve
+from schedspec.reference.reproduce.search import percentile
 from schedspec.reference.simulation.pools import TwoPools
 from schedspec.spec.vocabulary import NS_PER_S
 
 
 def course_of(link_ns: int) -> tuple[list[int], list[float]]:
     pools = distserve.two_pools(2, 1)
-    found = TwoPools(pools.subject, pools.costs, lambda positions: link_ns).run(distserve.arrivals(3.0, 0, 12))
+    coming = distserve.arrivals(distserve.SHAREGPT, 3.0, 0, 12)
+    found = TwoPools(pools.subject, pools.costs, lambda positions: link_ns).run(coming)
     assert all(len(course.tokens_ns) == course.output_tokens for course in found.values())
     return [course.ttft_ns for course in found.values()], [course.tpot_ns for course in found.values()]
 
@@ -36,5 +42,19 @@ def test_the_formulas_hold_to_monte_carlo_error() -> None:
 
 
 def test_what_is_slower_than_its_deadline_alone_is_not_looked_at_further() -> None:
-    at = distserve.split((1, 1), (1.0, 1.0), 1, 5)
+    at = distserve.split(distserve.Case(distserve.SHAREGPT, (1.0, 1.0), (0,), 5), (1, 1))
     assert at(1.0) == (0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(("limit", "found"), [(1.6, 1.5625), (1.8, 1.71875), (0.1, 0.0)])
+def test_the_search_reports_the_last_rate_of_its_grid_that_passed(limit: float, found: float) -> None:
+    """5 is halved until less than 0.25 is left: what prints as 1.56 is ten 32nds of it."""
+    assert distserve.bisected(lambda rate: rate <= limit, distserve.SEARCH_MOST, distserve.SEARCH_WITHIN) == found
+
+
+def test_lengths_lie_on_the_published_quantiles_and_within_the_context() -> None:
+    dice = Random(0)
+    prompts, outputs = zip(*(distserve.SHAREGPT(dice) for _ in range(4_000)), strict=True)
+    assert max(map(add, prompts, outputs)) <= distserve.MODEL_TOKENS
+    assert percentile(prompts, 50) == pytest.approx(distserve.PROMPT_QUANTILES[10], rel=0.08)
+    assert percentile(outputs, 90) == pytest.approx(distserve.OUTPUT_QUANTILES[18], rel=0.08)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ..conformance import terminal
-from .parts import one_sentence
+from .parts import command_line, ensure_writable, one_sentence
 
 
 @click.command()
@@ -32,6 +32,7 @@ def matrix(ctx: click.Context, /, subjects: tuple[str, ...], **options: Any) -> 
         from ..conformance.matrix import cells, exit_status, read_over, run_matrix, write_matrix
 
         folder = options["report"] or Path("build") / "report" / "matrix"
+        ensure_writable(folder / "matrix.json", "the table")
         todo = cells(subjects, [read_over(text) for text in options["over"]])
         command = [sys.executable, "-m", "schedspec", "check"]
         passed = [word for name in ("depth", "seed", "workload", "timeout_s") for word in _option(name, options[name])]
@@ -41,7 +42,7 @@ def matrix(ctx: click.Context, /, subjects: tuple[str, ...], **options: Any) -> 
                 todo, command, folder, jobs=options["jobs"] or os.cpu_count() or 1, options=passed, done=done
             )
         seconds = time.monotonic() - begun
-        write_matrix(folder, outcomes, seconds)
+        write_matrix(folder, outcomes, seconds, command_line())
         terminal.print_matrix(outcomes, folder, seconds)
         status = exit_status(outcomes)
     sys.exit(status)

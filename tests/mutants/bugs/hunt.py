@@ -2,9 +2,10 @@
 
 import time
 
-from attrs import Factory, define, frozen
+from attrs import Factory, define, evolve, frozen
 
 from schedspec.conformance.check import DEPTHS, Check, Depth, Failure
+from schedspec.spec.catalogue import registry
 from schedspec.spec.workloads import parse_workload
 
 from .registry import Bug
@@ -16,7 +17,8 @@ FIRST_S = 120
 @frozen(kw_only=True)
 class Catch:
     """What came of one search.  `rule` is None where it was missed.  `found_s` is until the rule broke, `seconds` with
-    the shortening of the trace; `runs` are those until then, `also` whatever else broke."""
+    the shortening of the trace, `cpu_s` what of these the processor worked; `runs` are those until then, `also`
+    whatever else broke."""
 
     bug: str
     seed: int
@@ -27,6 +29,7 @@ class Catch:
     runs: int
     found_s: float
     seconds: float
+    cpu_s: float
     messages: int | None
     also: tuple[str, ...]
     fault: str | None
@@ -40,10 +43,10 @@ class Hunt(Check):
     begun: float = Factory(time.monotonic)
     found_s: float = 0.0
 
-    def _enough(self) -> bool:
-        return bool(self.wanted & self.findings.broken) or super()._enough()
+    def is_enough(self) -> bool:
+        return bool(self.wanted & self.findings.broken) or super().is_enough()
 
-    def _shrink(self) -> None:
+    def shorten_all(self) -> None:
         """Of what was looked for."""
         self.found_s = time.monotonic() - self.begun
         caught = self.caught()
@@ -59,11 +62,13 @@ class Hunt(Check):
 
 
 def hunt(bug: Bug, seed: int, depth: Depth = DEPTHS["standard"]) -> Catch:
+    """Runs are repeated only where a rule about repeated runs may name the bug."""
+    cpu_s = time.process_time()
     check = Hunt(
         name="subject",
         factory=bug.factory,
         seed=seed,
-        depth=depth,
+        depth=evolve(depth, reruns=any(registry.rules[rule].form == "run" for rule in bug.rules)),
         workload=parse_workload(WORKLOAD, first_s=str(FIRST_S), seed=seed),
         wanted=frozenset(bug.rules),
     )
@@ -79,6 +84,7 @@ def hunt(bug: Bug, seed: int, depth: Depth = DEPTHS["standard"]) -> Catch:
         runs=findings.runs,
         found_s=round(check.found_s, 2),
         seconds=round(check.seconds, 2),
+        cpu_s=round(time.process_time() - cpu_s, 2),
         messages=caught.messages if caught else None,
         also=tuple(sorted(findings.broken - {caught.rule if caught else ""})),
         fault=str(findings.faults[0]) if findings.faults else None,

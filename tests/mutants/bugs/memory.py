@@ -54,6 +54,34 @@ reused(
 )
 
 
+class RetractsWhoGotNone(Scheduler):
+    """Whoever passes the admission test and then gets no blocks, the newest, loses its place in the same step."""
+
+    def allocate(self, decision: Decision) -> None:
+        self.unplaced: list[Admission] = []
+        for admission in decision.admissions:
+            self.share(admission.job, admission.cached_blocks)
+        for job, tokens in decision.growth:
+            self.grow(job, job.issued + tokens)
+        for admission in decision.admissions:
+            self.place(admission)
+
+    def place(self, admission: Admission) -> None:
+        job, size = admission.job, self.state.settings.block_size
+        if blocks_for(admission.reserved_tokens, size) - len(job.table) > self.state.pool.available:
+            self.unplaced.append(admission)
+            self.seat(job, admission.start)
+            self.preempt(job, job)
+            return
+        self.grow(job, admission.reserved_tokens)
+        self.bring_back(job)
+        self.seat(job, admission.start)
+
+    def charge(self, decision: Decision) -> Plan:
+        decision.admissions = [one for one in decision.admissions if one not in self.unplaced]
+        return super().charge(decision)
+
+
 @bug(
     "B05",
     rules=("KV-10",),
@@ -61,9 +89,8 @@ reused(
     title="The admission test counts tokens, and what is charged after it are whole blocks",
     url="https://github.com/sgl-project/sglang/pull/22495",
 )
-class TestsInTokens(Scheduler):
-    """Of several that enter at once the last blocks are counted as if they were packed; whoever then gets none, the
-    newest, loses its place."""
+class TestsInTokens(RetractsWhoGotNone):
+    """Of several that enter at once the last blocks are counted as if they were packed."""
 
     def blocks_of(self, admission: Admission, room: Room) -> int:
         size = self.state.settings.block_size
@@ -73,27 +100,6 @@ class TestsInTokens(Scheduler):
 
     def new_tokens(self, admission: Admission) -> int:
         return admission.reserved_tokens - len(admission.cached_blocks) * self.state.settings.block_size
-
-    def allocate(self, decision: Decision) -> None:
-        self.unplaced: list[Admission] = []
-        for admission in decision.admissions:
-            self.share(admission.job, admission.cached_blocks)
-        for job, tokens in decision.growth:
-            self.grow(job, job.issued + tokens)
-        for admission in decision.admissions:
-            missing = blocks_for(self.new_tokens(admission), self.state.settings.block_size)
-            if missing > self.state.pool.available:
-                self.unplaced.append(admission)
-                self.seat(admission.job, admission.start)
-                self.preempt(admission.job, admission.job)
-                continue
-            self.grow(admission.job, admission.reserved_tokens)
-            self.bring_back(admission.job)
-            self.seat(admission.job, admission.start)
-
-    def charge(self, decision: Decision) -> Plan:
-        decision.admissions = [one for one in decision.admissions if one not in self.unplaced]
-        return super().charge(decision)
 
 
 @bug(

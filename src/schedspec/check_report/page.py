@@ -1,0 +1,242 @@
+"""The pages: what they show, put together for the templates beside this file."""
+
+import base64
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from attrs import frozen
+from markupsafe import Markup
+
+from ..conformance.badge import headline
+from ..conformance.files import replace_file
+from ..conformance.names import Names, printable, short_name
+from ..conformance.page import Page, kept_rows
+from ..conformance.shown import Shown
+from ..conformance.timeline import Timeline
+from ..spec.catalogue import registry
+from ..spec.vocabulary import Message
+from .drawing import Drawer, Drawing, Spot
+
+TEMPLATES = Path(__file__).parent
+ROWS_SHOWN = 40
+MOST_ROWS = 1_000
+MOST_LETTERS = 2_000
+LONGEST_TEST = 40_000
+ADDRESS = re.compile(r"(https?://[^\s()]+[^\s().,;])")
+VERDICTS = ("fail", "void", "known", "unknown", "pass", "not exercised", "not observable", "not claimed")
+
+
+@frozen
+class TableRow:
+    number: int
+    at: str
+    call: str
+    answer: str
+    is_bad: bool
+    is_folded: bool
+
+
+@frozen
+class View:
+    """A failure as the template has it.  `left_out`: rows of the table that are nowhere on the page."""
+
+    id: str
+    rule: str
+    level: str
+    is_broken: bool
+    title: str
+    proof: Sequence[tuple[str, str]]
+    notes: Sequence[tuple[str, str]]
+    rows: Sequence[TableRow]
+    is_timed: bool
+    left_out: int
+    legend: str
+    drawing: Drawing
+    again: str
+    trace: str
+    test: str
+    test_name: str
+    test_is_long: bool
+
+    @property
+    def folded_rows(self) -> int:
+        return sum(row.is_folded for row in self.rows)
+
+
+def write(folder: Path, told: Mapping[str, Any], failures: Sequence[Shown], timeline: Timeline | None = None) -> None:
+    """report.html, and failures/ID.html.  `timeline`: of a run that breaks nothing."""
+    views = [view_of(one) for one in failures]
+    (folder / "failures").mkdir(exist_ok=True)
+    for view in views:
+        replace_file(folder / "failures" / f"{view.rule}.html", rendered("failure.html", told, failures=[view]))
+    picture = picture_of(timeline) if timeline is not None else None
+    replace_file(folder / "report.html", rendered("check.html", told, failures=views, picture=picture))
+
+
+def about(told: Mapping[str, Any]) -> str:
+    """Of whom and how, in a line."""
+    parts = [f"version {told['version']}" if told.get("version") else "", f"seed {told.get('seed', 0)}"]
+    parts += [f"{name} {told[name]}" for name in ("mode", "depth", "file") if told.get(name)]
+    parts += [f"{told[name]:,} {name}" for name in ("runs", "messages") if told.get(name)]
+    parts += [f"{told['seconds']:.1f} s" if told.get("seconds") else "", f"schedspec {told.get('spec', '')}".strip()]
+    return ", ".join(printable(part) for part in parts if part)
+
+
+def rules_of(told: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], str]]:
+    """Each rule with its result and statement: what fails first, then as the catalogue has them."""
+    known = {rule: result for rule, result in told["rules"].items() if rule in registry.rules}
+    worst = {verdict: place for place, verdict in enumerate(VERDICTS[:4])}
+    for rule in sorted(known, key=lambda rule: (worst.get(known[rule]["verdict"], 9), registry.rules[rule].order)):
+        yield rule, known[rule], registry.rules[rule].statement
+
+
+def view_of(one: Shown) -> View:
+    case, page = one.case, Page(one.case)
+    names = Names(case.messages)
+    bad = _bad_message(one)
+    clock = clock_of(case.messages)
+    drawing = Drawer(one.timeline, bad, page.matter, names, _numbering(one), clock).drawing()
+    rows = list(_rows(page, clock))
+    return View(
+        id=case.rule,
+        rule=case.rule,
+        level=registry.rules[case.rule].level,
+        is_broken=case.violation is not None or case.difference is not None,
+        title=page.title.removesuffix(f" ({registry.rules[case.rule].level})"),
+        proof=[(word, _cut(text)) for word, text in page.above],
+        notes=[(word, text) for word, text in page.below if word not in ("Again", "Files")],
+        rows=rows,
+        is_timed=clock is not None,
+        left_out=len(page.lines) - len(rows) + case.before,
+        legend=" ".join(page.legend()),
+        drawing=drawing,
+        again=printable(case.again),
+        trace=printable(one.trace),
+        test="" if len(one.test) > LONGEST_TEST else one.test,
+        test_name=one.test_name,
+        test_is_long=len(one.test) > LONGEST_TEST,
+    )
+
+
+def picture_of(timeline: Timeline) -> Drawing:
+    """Of a run that breaks nothing."""
+    return Drawer(timeline, None, frozenset(), Names(()), lambda message: message).drawing()
+
+
+def _bad_message(one: Shown) -> int | None:
+    """As the timeline counts."""
+    case = one.case
+    if case.violation is not None:
+        return min(case.violation.message + one.timeline.first - 1, one.timeline.message)
+    if case.difference is None:
+        return None
+    calls = [n for n, message in enumerate(case.messages, start=1) if message.kind not in ("observe", "end")]
+    return calls[min(case.difference.message, len(calls)) - 1] if calls else None
+
+
+def _numbering(one: Shown) -> Any:
+    """A message as the timeline counts it -> its number in the step table, which leaves snapshots out."""
+    numbers, number = [], one.case.before
+    for message in one.case.messages:
+        number += message.kind not in ("observe", "end")
+        numbers.append(number)
+    first = one.timeline.first
+    return lambda message: numbers[message - first] if 0 <= message - first < len(numbers) else number
+
+
+def clock_of(messages: Sequence[Message]) -> Callable[[int], str] | None:
+    """How times are written: all in one unit; None where the clock stands still."""
+    times = [message.now_ns for message in messages]
+    if not times or times[0] == times[-1]:
+        return None
+    return "{:,} ns".format if times[-1] < 10**7 else lambda ns: f"{ns / 1e6:,.3f} ms"
+
+
+def _rows(page: Page, clock: Callable[[int], str] | None) -> Iterator[TableRow]:
+    lines = page.lines
+    calls = [m.now_ns for m in page.case.messages if m.kind not in ("observe", "end")]
+    ones = [1] * len(lines)
+    kept = kept_rows(lines, ones, MOST_ROWS, page.matter) if lines else []
+    shown = set(kept_rows(lines, ones, ROWS_SHOWN, page.matter)) if lines else set()
+    for place in kept:
+        line = lines[place]
+        at = min(max(line.number - page.case.before - 1, 0), len(calls) - 1)
+        yield TableRow(
+            number=line.number,
+            at=clock(calls[at]) if clock and calls else "",
+            call=_cut(printable(line.call)),
+            answer=_cut(printable(line.answer)),
+            is_bad=line.bad,
+            is_folded=place not in shown,
+        )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}… ({len(text):,} letters)"
+
+
+# --- templates ---------------------------------------------------------------------------------------------
+
+
+def rendered(template: str, told: Mapping[str, Any], **what: Any) -> str:
+    """The script is the only one that may run: the page names its hash, so that nothing that came with a run would run,
+    if it were not escaped."""
+    script = (TEMPLATES / "script.html").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    counts = Counter(result["verdict"] for result in told["rules"].values())
+    verdicts = [(verdict, counts[verdict]) for verdict in VERDICTS if counts[verdict]]
+    said = {"faults": (), "notes": (), "command": "", **told, "headline": headline(told), "about": about(told)}
+    broken = any(counts[verdict] for verdict in VERDICTS[:2])
+    hidden = ("pass", "not claimed", "not observable") if broken else ("not claimed", "not observable")
+    more = {
+        "hidden": hidden,
+        "script": script,
+        "script_hash": digest,
+        "verdicts": verdicts,
+        "rules": list(rules_of(told)),
+    }
+    return environment().get_template(template).render(told=said, **what, **more) + "\n"
+
+
+def environment() -> jinja2.Environment:
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "cells": cells,
+        "linked": linked,
+        "name": short_name,
+        "printable": printable,
+        "number": "{:,}".format,
+    }
+    return made
+
+
+def cells(spots: Sequence[Spot], focused: int) -> Markup:
+    """Cells of a row, of which there may be thousands; the keyboard enters at number `focused` (from 1; 0: nowhere)."""
+    made = [_cell(spot) for spot in spots]
+    if focused:
+        made[focused - 1] = made[focused - 1].replace(Markup("<td"), Markup('<td tabindex="0"'), 1)
+    return Markup("").join(made)
+
+
+@lru_cache(maxsize=20_000)
+def _cell(spot: Spot) -> Markup:
+    named = {"class": spot.classes, "title": spot.says, "style": spot.style}
+    attributes = Markup("").join(Markup(' {}="{}"').format(name, value) for name, value in named.items() if value)
+    return Markup("<td{}>{}</td>").format(attributes, spot.text)
+
+
+def linked(text: str) -> list[tuple[str, bool]]:
+    """Parts of a text, and which of them are addresses."""
+    return [(part, place % 2 == 1) for place, part in enumerate(ADDRESS.split(text)) if part]

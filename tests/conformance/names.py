@@ -1,0 +1,73 @@
+"""Names that are too long to be read, and what is shown instead of them."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from schedspec.spec.vocabulary import Message
+
+LONGEST_NAME = 60
+END_LENGTH = 24
+
+
+def printable(text: str) -> str:
+    """Names come from anybody: what would move the cursor, or turn a line around, is shown as its escape."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def short_name(name: str) -> str:
+    """A name that fills half a line says enough by its ends and its length."""
+    if len(name) <= LONGEST_NAME:
+        return printable(name)
+    return f"{printable(name[:END_LENGTH])}…{printable(name[-END_LENGTH:])} ({len(name):,} characters)"
+
+
+class Names:
+    """The long names of requests, clients and the like in a run.
+
+    >>> run = [Message("cancel", 0, 30 * "ab " + "z", ())]
+    >>> Names(run).short("cancel " + 30 * "ab " + "z")
+    'cancel ab ab ab ab ab ab ab ab …b ab ab ab ab ab ab abz (91 characters)'
+    """
+
+    def __init__(self, messages: Iterable[Message]) -> None:
+        long = {name for message in messages for name in _named(message) if len(name) > LONGEST_NAME}
+        self._short = {name: short_name(name) for name in sorted(long, key=len, reverse=True)}
+
+    def short(self, text: str) -> str:
+        """The text with every long name made short."""
+        for name, short in self._short.items():
+            text = text.replace(name, short)
+        return text
+
+
+def _named(message: Message) -> Iterator[str]:
+    """Names that a message brings: whoever is in a plan or an outcome was submitted before, or is in a delta."""
+    if message.kind == "submit":
+        request = message.given
+        yield from (request.id, request.client, request.lane, *request.dependencies)
+        yield from (text for text in (request.idempotency_key, request.adapter) if text is not None)
+    elif message.kind == "cancel":
+        yield message.given
+    elif message.kind == "notify":
+        yield from _strings(list(message.given.values()))
+    if message.kind == "step":
+        yield from message.answer.request
+    elif message.kind == "complete":
+        yield from message.given.request
+        yield from message.given.pause
+    yield from (name for delta in deltas_of(message) for name in _strings(delta))
+
+
+def deltas_of(message: Message) -> Any:
+    """The deltas of its answer, in order."""
+    if message.kind in ("submit", "step"):
+        return message.answer.deltas
+    return message.answer if message.kind in ("cancel", "notify", "complete") else ()
+
+
+def _strings(values: Iterable[Any]) -> Iterator[str]:
+    for value in values:
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from _strings(value)
