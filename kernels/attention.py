@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .floats import FUSION, LOG2_E, exp2_plain, halves_sum_plain, is_interpreted, product, require_floats
+from .floats import FUSION, LOG2_E, exp2_plain, halves_sum_plain, is_interpreted, product, require_floats, require_loops
 
 NOTHING = float("-inf")
 
@@ -216,6 +216,7 @@ def attention(q: Tensor, pool: Tensor, batch: Batch, tiles: Tiles | None = None,
     head_dim].  Each query sees the keys up to its own position, which are written.  `wanted`: programs that keep the
     device busy; it changes no bit of the result."""
     require_floats(q=q, pool=pool)
+    require_loops()
     count, heads, head_dim = q.shape
     _, blocks, kv_heads, block_size, _ = pool.shape
     usual = tiles_for(q)

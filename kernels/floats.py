@@ -6,6 +6,7 @@ made in tiles of a fixed size in a fixed order, and nothing is fused that one co
 those."""
 
 import os
+from importlib import metadata
 
 import torch
 import triton
@@ -23,6 +24,20 @@ def is_interpreted() -> bool:
     """Kernels run under Triton's interpreter, where a matrix product is numpy's: it depends on the place of a row, and
     takes bfloat16 for integers.  So products are summed there without it."""
     return os.environ.get("TRITON_INTERPRET") == "1"
+
+
+def require_loops() -> None:
+    """Triton's interpreter before 3.7 makes an array of one element the bound of a loop, which numpy from 2.4 on does
+    not take for an integer.  Raises RuntimeError with what to install instead."""
+    if is_interpreted() and _version(triton.__version__) < (3, 7) and _version(metadata.version("numpy")) >= (2, 4):
+        raise RuntimeError(
+            f"triton {triton.__version__} does not interpret loops with numpy {metadata.version('numpy')}:"
+            " pip install 'numpy<2.4', or triton 3.7 with a torch that goes with it"
+        )
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".")[:2])
 
 
 @triton.jit

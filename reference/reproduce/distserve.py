@@ -33,7 +33,7 @@ PROMPT_QUANTILES = (
 OUTPUT_QUANTILES = (2, 5, 9, 12, 14, 18, 23, 33, 36, 48, 67, 111, 164, 201, 236, 278, 337, 403, 478, 594, 1_085)
 SHAREGPT = by_quantiles(PROMPT_QUANTILES, OUTPUT_QUANTILES, MODEL_TOKENS)
 EQUAL_TOKENS = (512, 64)
-REQUESTS, RUNS, FIRST_RUNS = 300, 8, 2
+REQUESTS, RUNS, FIRST_RUNS = 300, 6, 2
 KV_BYTES, LINK_BYTES_PER_S = 819_200, 600_000_000_000
 OVERHEAD_PS, OVERHEAD_TOKEN_PS, STAGE_PS = 2_000_000_000, 100_000, 1_000_000_000
 MS = 1_000_000
@@ -283,10 +283,9 @@ def tell_of_vllm(run: Run) -> None:
         f"{tokens} tokens {VLLM_COST.step_ns(Batch(chunks=((0, tokens),))) / MS:.0f} and {measured:.0f} ms"
         for tokens, measured in VLLM_MEASURED_MS.items()
     )
-    run.note(
-        f"under vLLM's profile {100 * late:.1f} % of the prompts take longer than 250 ms alone, so that no schedule"
-        f" meets the objective by 90 %; then the artefact's plot, and ours, counts its least rate, {LEAST_PER_GPU}"
-    )
+    so = ", so that no schedule meets the objective by 90 %" if late > 1 - ATTAINMENT else ""
+    run.note(f"under vLLM's profile {100 * late:.1f} % of the prompts take longer than 250 ms alone{so}")
+    run.note(f"who meets the objective at no rate counts with {LEAST_PER_GPU}, as in the artefact's plot")
     run.note(f"the profile is slower than what the artefact measured, profile and measured: {apart}")
 
 

@@ -37,13 +37,13 @@ def _geometric(random: Random, mean: float) -> int:
 
 def by_quantiles(prompt: Sequence[int], output: Sequence[int], most_tokens: int) -> Lengths:
     """Each drawn apart from its quantiles, which stand at even distances from the least to the most, by a line between
-    two of them.  A pair that is longer than `most_tokens` is drawn anew."""
+    two of them.  An output with which the pair is longer than `most_tokens` is drawn anew: prompts stay as they are."""
 
     def draw(random: Random) -> tuple[int, int]:
-        while True:
-            found = _between(random, prompt), _between(random, output)
-            if sum(found) <= most_tokens:
-                return found
+        tokens = _between(random, prompt)
+        while tokens + (outputs := _between(random, output)) > most_tokens:
+            pass
+        return tokens, outputs
 
     return draw
 

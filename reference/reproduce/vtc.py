@@ -163,19 +163,27 @@ def measure_table(run: Run) -> Mapping[str, float]:
     ours["ranks_that_differ"] = _ranks_that_differ(order)
     paper = service_difference(served(simulated(VTC.make, paper_settings(), workload).records.values()))
     run.note(f"the paper's algorithm on the same trace: max {paper.maximum:.1f}, average {paper.average:.1f}")
-    tell_spread(run, workload)
+    tell_spread(run)
     return ours
 
 
-def tell_spread(run: Run, workload: Sequence[Incoming]) -> None:
+@lru_cache(maxsize=JITTERED)
+def jittered(seed: int, until_ns: int | None) -> tuple[Served, ...]:
+    """`vtc_predict` on the real trace, if each request comes a little later.  Raises MissingWorkload."""
+    scheduler, dice = next(one for one in SCHEDULERS if one.name == "vtc_predict"), Random(seed)
+    late = [evolve(one, now_ns=one.now_ns + dice.randint(0, JITTER_NS)) for one in requests_of(REAL, until_ns)]
+    late.sort(key=lambda one: one.now_ns)
+    return tuple(served(simulated(scheduler.factory, scheduler.settings(), late).records.values()))
+
+
+def jitters(run: Run) -> list[Sequence[Served]]:
+    seeds = range(run.seed, run.seed + (1 if run.sample else JITTERED))
+    return [jittered(seed, SAMPLE_NS if run.sample else None) for seed in run.stages("jitter", seeds)]
+
+
+def tell_spread(run: Run) -> None:
     """How far the greatest of 19 windows depends on milliseconds that nobody recorded."""
-    scheduler, dice = next(one for one in SCHEDULERS if one.name == "vtc_predict"), Random(run.seed)
-    found = []
-    for _ in run.stages("jitter", range(1 if run.sample else JITTERED)):
-        late = [evolve(one, now_ns=one.now_ns + dice.randint(0, JITTER_NS)) for one in workload]
-        late.sort(key=lambda one: one.now_ns)
-        records = simulated(scheduler.factory, scheduler.settings(), late).records.values()
-        found.append(service_difference(served(records)))
+    found = map(service_difference, jitters(run))
     listed = ", ".join(f"{one.maximum:.0f} and {one.average:.0f}" for one in found)
     run.note(
         f"vtc_predict, if each request comes up to {JITTER_NS // 1_000_000} ms later, as tokenizing may take; maximum"
@@ -204,11 +212,28 @@ def measure_medians(run: Run) -> Mapping[str, float]:
             return {}
         for what, of in (("ttft", _first_token_s), ("latency", _latency_s)):
             theirs, mine = _medians(seen, of), _medians(simulation, of)
-            near = [abs(mine[client] / theirs[client] - 1) <= WITHIN for client in theirs.keys() & mine.keys()]
-            ours[f"{scheduler.name}_{what}_clients"] = 100 * sum(near) / len(near)
+            ours[f"{scheduler.name}_{what}_clients"] = _near(mine, theirs)
             middle = median(mine[client] / theirs[client] for client in theirs.keys() & mine.keys())
             run.note(f"{scheduler.name}: {what} over the measured one, the median client's: {middle:.2f}")
+    tell_repeats(run)
     return ours
+
+
+def tell_repeats(run: Run) -> None:
+    """How near two runs of the same program are to each other: nobody's simulation is nearer."""
+    first, *others = jitters(run)
+    for what, of in (("ttft", _first_token_s), ("latency", _latency_s)):
+        near = ", ".join(f"{_near(_medians(other, of), _medians(first, of)):.0f}" for other in others)
+        run.note(
+            f"vtc_predict against itself, each request up to {JITTER_NS // 1_000_000} ms later: {what} is within"
+            f" {100 * WITHIN:.0f} % for {near} % of the clients"
+        )
+
+
+def _near(mine: Mapping[str, float], theirs: Mapping[str, float]) -> float:
+    """Percent of the clients for whom they are within the tolerance."""
+    clients = theirs.keys() & mine.keys()
+    return 100 * sum(abs(mine[client] / theirs[client] - 1) <= WITHIN for client in clients) / len(clients)
 
 
 def measured(file: str) -> list[Served]:

@@ -17,7 +17,7 @@ from .measure import Result
 @frozen
 class Size:
     engines: int = 16
-    requests: int = 6_000
+    requests: int = 2_400
 
 
 TINY = Size(2, 20)

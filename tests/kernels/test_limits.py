@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("torch", reason="kernels need torch: `make kernels` installs it")
 pytest.importorskip("triton", reason="kernels need triton: `make kernels` installs it")
 
+from schedspec.kernels import floats
 from schedspec.kernels.scheduler import Arrival, Scheduler, Setup
 
 SIZES: dict[str, Any] = {"places": 8, "blocks": 32, "block_size": 4, "seats": 4, "token_budget": 16}
@@ -50,3 +51,21 @@ def test_a_request_that_no_array_holds(changed: dict[str, Any], told: str) -> No
     request: dict[str, Any] = {"place": 0, "arrival": 1, "prompt_tokens": 5, "output_tokens": 3}
     with pytest.raises(ValueError, match=told):
         scheduler.submit([Arrival(**request | changed)])
+
+
+@pytest.mark.parametrize(("triton_version", "numpy_version"), [("3.6.0", "2.3.5"), ("3.7.1", "2.4.6")])
+def test_loops_are_interpreted_by_versions_that_go_together(
+    monkeypatch: pytest.MonkeyPatch, triton_version: str, numpy_version: str
+) -> None:
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    monkeypatch.setattr("triton.__version__", triton_version)
+    monkeypatch.setattr("importlib.metadata.version", {"numpy": numpy_version}.__getitem__)
+    floats.require_loops()
+
+
+def test_versions_that_do_not_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    monkeypatch.setattr("triton.__version__", "3.6.0")
+    monkeypatch.setattr("importlib.metadata.version", {"numpy": "2.4.6"}.__getitem__)
+    with pytest.raises(RuntimeError, match=r"^triton 3\.6\.0 does not interpret loops with numpy 2\.4\.6: pip install"):
+        floats.require_loops()
