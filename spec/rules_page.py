@@ -7,6 +7,7 @@ from typing import Any
 from .registry import FAMILIES
 
 BEGIN = "# Rules"
+VECTORS = "../tests/vectors/rules"
 COMMAND = "schedspec rules --markdown"
 TITLES = {
     "KV": "memory",
@@ -93,6 +94,9 @@ def _card(card: Card) -> Iterator[str]:
         yield f"* public bugs of the corpus: {', '.join(card['bugs'])}"
     if card["implies"]:
         yield "* breaks with it: " + "; ".join(f"{_link(edge['also'])} ({edge['why']})" for edge in card["implies"])
+    if card["form"] != "fleet" and "engine" not in card["claims"]:
+        keeps, breaks = (f"{VECTORS}/{card['id']}.{verdict}.jsonl" for verdict in ("pass", "fail"))
+        yield f"* vectors: a trace that [keeps it]({keeps}), and one that [breaks it]({breaks})"
     yield f"* checked by: {', '.join(f'`{place}`' for place in card['checked_by'])}; since {card['since']}"
     if card["formal"]:
         yield ""

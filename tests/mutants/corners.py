@@ -208,7 +208,20 @@ def the_phases_take_turns() -> _Built:
     return settings, ops
 
 
+def who_may_fall_behind_holds_more_at_the_peak() -> _Built:
+    """LIVE-8, PRE-1: a phase goes first, so others may have to wait with what they hold."""
+    script = plain_walk(9)
+    return evolve(script.settings, reserve="peak", phase_first="decode"), script.ops
+
+
+def who_may_fall_behind_a_prompt_holds_more_at_the_peak() -> _Built:
+    script = plain_walk(9)
+    return evolve(script.settings, reserve="peak", phase_first="prefill"), script.ops
+
+
 _BUILDERS = (
+    who_may_fall_behind_holds_more_at_the_peak,
+    who_may_fall_behind_a_prompt_holds_more_at_the_peak,
     the_phases_take_turns,
     a_client_without_a_window_is_told_when_to_come_again,
     a_lower_class_gives_way_to_whoever_shares_its_prefix,

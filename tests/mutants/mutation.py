@@ -333,7 +333,7 @@ def page(command: str, every: int, drawn: int, found: Sequence[tuple[Mutant, See
     yield ""
     yield "| noticed by | mutants |"
     yield "| --- | ---: |"
-    names = {"rule": "a broken rule", "crash": "a crash", "hang": "a call that did not end"}
+    names = {"rule": "a broken rule", "crash": "a crash, or an answer that is none", "hang": "a call that did not end"}
     for how in ("rule", "crash", "hang", "decision"):
         yield f"| {names.get(how, 'another decision than the recorded one, which no rule forbids')} | {killed[how]} |"
     yield ""

@@ -35,6 +35,12 @@ def test_every_link_within_the_page_leads_somewhere() -> None:
     assert set(re.findall(r"\]\(#([^)]+)\)", text)) == anchors
 
 
+def test_every_link_to_a_file_leads_to_one() -> None:
+    paths = re.findall(r"\]\((\.\./[^)#]+)", SHOWN.read_text(encoding="utf-8"))
+    assert len(paths) > len(registry.rules)
+    assert [path for path in paths if not (SHOWN.parent / path).exists()] == []
+
+
 def test_an_id_that_is_left_out_needs_a_reason() -> None:
     cards: list[dict[str, Any]] = [card for card in all_cards() if card["id"] != "KV-3"]
     with pytest.raises(ValueError, match="KV-3 is no rule"):

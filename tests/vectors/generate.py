@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from schedspec.spec.catalogue import registry
+from schedspec.spec.fleets.rules import RULES as FLEET
 from schedspec.spec.vocabulary import SettingsWarning
 
 from . import finding, pairs
@@ -28,7 +29,7 @@ WITHOUT = {
     rule.id: "An engine computes what it is about, and no trace holds that; tests/kernels seeds its faults."
     for rule in registry.sorted_rules()
     if "engine" in rule.binding.claims
-}
+} | dict.fromkeys(FLEET, "It is about several engines and their router, whose trace is of another kind (spec/fleets).")
 """Rules that no trace can keep or break."""
 
 
