@@ -49,6 +49,7 @@ MOST_TRIES_BEHIND = 3
 SHRINK_BEHIND_S = 3.0
 SHOW_EVERY_S = 0.5
 MEASURE_EVERY_S = 10.0
+ROUNDS_UNTIL_SETTLED = 5
 MIB = 1 << 20
 
 
@@ -90,7 +91,8 @@ class Tally:
 
 @define
 class Memory:
-    """What the process held, in bytes: a minute after the beginning (or at the first look), at last, and at most."""
+    """What the process held, in bytes: when every kind of run had come a few times (or at the first look), at last,
+    and at most."""
 
     first: int = 0
     last: int = 0
@@ -238,7 +240,7 @@ class Soak:
             self.check.progress("soak", min(1.0, (now - self._begun) / seconds), self.in_short())
         if now - self._measured > MEASURE_EVERY_S:
             self._measured = now
-            self.memory.look(settled=now - self._begun > 60)
+            self.memory.look(settled=number > ROUNDS_UNTIL_SETTLED * PERIOD)
 
     @property
     def pairs(self) -> int:
@@ -280,7 +282,7 @@ class Soak:
             "failed": {c: {"runs": n, "first_run": self.first.get(c)} for c, n in self.failed.most_common()},
             "passed_over": self._often_ended(),
             "memory_mib": {
-                "after_a_minute": round(self.memory.first / MIB, 1),
+                "when_settled": round(self.memory.first / MIB, 1),
                 "at_the_end": round(self.memory.last / MIB, 1),
                 "most": round(self.memory.most / MIB, 1),
             },

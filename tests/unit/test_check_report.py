@@ -204,6 +204,7 @@ def test_a_check_and_its_stored_folder_have_the_test_to_paste(tmp_path: Path) ->
         assert "decode pool" in text
         file.unlink()
     assert json.loads((tmp_path / "badge.json").read_text())["message"] == "0 of 1 rules pass, 1 fails"
+    jsonschema.validate(json.loads((tmp_path / "report.json").read_text()), SCHEMA)
     assert call("report", tmp_path).exit_code == 0
     assert "STEP, COMPLETE, BEGIN_TRANSFER]" in (tmp_path / "failures/XFER-2.html").read_text(encoding="utf-8")
     assert "typed &lt;b&gt;" in (tmp_path / "report.html").read_text(encoding="utf-8")
