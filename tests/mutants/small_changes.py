@@ -22,6 +22,7 @@ PARTS = ("optimized", "kernels", "reference", "spec", "proofs", "src", "tests")
 TESTS = (
     *(
         "tests/unit/test_waiting_lines.py",
+        "tests/unit/test_plain_clients.py",
         "tests/unit/test_calendar.py",
         "tests/unit/test_run_ahead.py",
         "tests/unit/test_optimized_limits.py",
