@@ -3,7 +3,7 @@ ARGS ?=
 
 bin := .venv/bin
 pip := $(bin)/python -m pip --disable-pip-version-check install -q -c constraints.txt
-vllm_reports := tests/reports/vllm-0.33.0
+vllm_reports := tests/reports/0.1.0.dev0/vllm/0.33.0
 vllm_worst := --setting policy=priority --setting prefix_caching=true
 vllm_pip := .venv-vllm/bin/python -m pip --disable-pip-version-check install -q
 kernels_pip := .venv-kernels/bin/python -m pip --disable-pip-version-check install -q --no-compile
@@ -11,7 +11,7 @@ kernels_pip := .venv-kernels/bin/python -m pip --disable-pip-version-check insta
 vector_flags := -std=c99 -O1 -Wall -Wextra -Werror
 vector_bugs = $(shell sed -n '/^enum fault/,/^};/s/^    \([A-Z_]*\).*/\1/p' tests/vectors/scheduler.c | grep -v '^NONE$$')
 
-.PHONY: help check test lint bench bench-gpu kernels proofs exhaust mutants vidur vllm vllm-known vllm-matrix vtc vectors clean
+.PHONY: help check test lint bench bench-gpu kernels proofs exhaust mutants ray vidur vllm vllm-known vllm-matrix vtc vectors mutation clean
 
 help:
 	@echo 'make check    hold the reference to the specification (installs the base and the suite only)'
@@ -26,8 +26,10 @@ help:
 	@echo 'make vllm-matrix  judge it in 16 configurations, into tests/reports (minutes)'
 	@echo 'make vtc      compile the VTC program to build/vtc (fetches go where there is none)'
 	@echo 'make vllm     install the released vLLM beside the suite, into .venv-vllm (2 GB)'
+	@echo 'make ray      install Ray beside the suite, into .venv-ray (500 MB), and run a campaign there with a node killed'
 	@echo 'make vidur    install the Vidur simulator into .venv-vidur (600 MB), for `make bench`'
 	@echo 'make vectors  hold a scheduler in C to the scenarios of tests/vectors, with and without planted bugs; needs gcc'
+	@echo 'make mutation  try 500 mutants of the reference, as mutmut makes them; ARGS=--seconds=600 in slices'
 	@echo 'make clean    remove everything that these make, .venv included'
 	@echo
 	@echo 'ARGS="..." is handed to the command underneath; PYTHON=... chooses the interpreter of .venv'
@@ -77,10 +79,17 @@ build/vectors/scheduler: tests/vectors/scheduler.c
 	@mkdir -p $(@D)
 	$(CC) $(vector_flags) -o $@ $<
 
+# Many minutes: --seconds stops it, and the next call goes on from there.
+mutation: .venv/mutation.stamp
+	$(bin)/python -m tests.mutants.mutation $(ARGS)
+
 mutants: .venv/dev.stamp
 	$(bin)/python -m tests.mutants.bugs $(ARGS)
 
 vtc: build/vtc
+
+ray: .venv-ray/stamp
+	.venv-ray/bin/python -m pytest tests/ray $(ARGS)
 
 vidur: .venv-vidur/stamp
 
@@ -99,7 +108,7 @@ vllm-matrix: .venv-vllm/stamp
 	  --over overlap_depth=1,2 --report $(vllm_reports) $(ARGS)
 
 clean:
-	rm -rf .venv .venv-vidur .venv-vllm .venv-kernels build dist src/*.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-ray .venv-vidur .venv-vllm .venv-kernels build dist src/*.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # setuptools comes first, at its pin, and builds without isolation: nothing unpinned is fetched.
@@ -111,6 +120,10 @@ clean:
 
 .venv/dev.stamp: .venv/check.stamp
 	$(pip) --no-build-isolation -e '.[dev]'
+	@touch $@
+
+.venv/mutation.stamp: .venv/dev.stamp
+	$(pip) --no-build-isolation -e '.[mutation]'
 	@touch $@
 
 .venv/bench.stamp: .venv/dev.stamp
@@ -141,6 +154,13 @@ build/go/bin/go:
 	$(PYTHON) -m venv .venv-kernels
 	$(kernels_pip) $$(grep '^torch==' requirements-kernels.txt)
 	$(kernels_pip) --no-deps -r requirements-kernels.txt
+	@touch $@
+
+.venv-ray/stamp: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-ray
+	.venv-ray/bin/python -m pip --disable-pip-version-check install -q -c constraints.txt setuptools
+	.venv-ray/bin/python -m pip --disable-pip-version-check install -q -c constraints.txt --no-build-isolation \
+	  -e '.[check,optimized,ray,zstd]' pytest
 	@touch $@
 
 # By itself: what it needs to run, without what it plots and serves with.

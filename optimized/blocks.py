@@ -36,7 +36,7 @@ class Blocks:
             return self._append_to(int(rows[0]), int(held[0]), int(counts[0]))
         ends = counts.cumsum()
         taken = self.take(int(ends[-1]))
-        self._reach(int((held + counts).max()))
+        self._reach(int(np.maximum.reduce(held + counts)))
         first = rows * self.tables.shape[1] + held
         self.tables.reshape(-1)[(first + counts - ends).repeat(counts) + np.arange(len(taken))] = taken
         return taken
@@ -46,7 +46,7 @@ class Blocks:
         if len(rows) == 1:
             return self._append_to(int(rows[0]), int(held[0]), 1)
         taken = self.take(len(rows))
-        self._reach(int(held.max(initial=0)) + 1)
+        self._reach(int(np.maximum.reduce(held)) + 1)
         self.tables[rows, held] = taken
         return taken
 

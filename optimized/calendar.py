@@ -40,7 +40,7 @@ class Calendar:
     def of(cls, rows: Rows, order: Ints, block_size: int) -> "Calendar":
         start, end = rows.issued[order], rows.samples_left[order]
         edge = rows.held[order] * block_size - start
-        return cls(block_size, np.array((order, rows.generation[order], start, edge, end)), int(end.min()))
+        return cls(block_size, np.array((order, rows.generation[order], start, edge, end)), int(np.minimum.reduce(end)))
 
     def __attrs_post_init__(self) -> None:
         self._name_columns()
@@ -91,7 +91,7 @@ class Calendar:
         self.columns = np.concatenate((self.columns, joined), axis=1)
         self._name_columns()
         rows.outputs[which] -= self.done
-        self.next_end = min(self.next_end, int(end.min()))
+        self.next_end = min(self.next_end, int(np.minimum.reduce(end)))
         self.fresh = len(which)
 
     def leave(self, rows: Rows, places: Ints) -> Ints:
@@ -106,7 +106,7 @@ class Calendar:
             stays[places] = False
             self.columns = self.columns.take(stays.nonzero()[0], axis=1)
         self._name_columns()
-        self.next_end = int(self.ends.min())
+        self.next_end = int(np.minimum.reduce(self.ends))
         self.is_closed = False
         return left
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from .catalogue import registry
+from .fleets.rules import EDGES
+from .fleets.rules import RULES as FLEET
 from .printed import printed
 from .registry import Rule
 from .transfers import registry as transfers
@@ -18,7 +20,8 @@ def cards(
 ) -> list[dict[str, Any]]:
     """All cards in catalogue order; `proved` says of a rule which proof there is (the proofs' manifest), `related`
     which theorems are about it, but no proof of it; `exhausted` in which bounds every run was looked at."""
-    return [card(rule, proved, related, exhausted) for rule in registry.sorted_rules()]
+    every = sorted((*registry.sorted_rules(), *FLEET.values()), key=lambda rule: rule.order)
+    return [card(rule, proved, related, exhausted) for rule in every]
 
 
 def card(
@@ -57,5 +60,5 @@ def card(
         "proved_by": proved.get(rule.id),
         "theorems": related.get(rule.id),
         "exhausted": exhausted.get(rule.id),
-        "implies": [{"also": edge.also, "why": edge.why} for edge in registry.edges if edge.rule == rule.id],
+        "implies": [{"also": edge.also, "why": edge.why} for edge in (*registry.edges, *EDGES) if edge.rule == rule.id],
     }

@@ -1,7 +1,7 @@
 """The monitor's state, what rules ask of it, and how an event is judged."""
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from attrs import Factory, define
@@ -143,7 +143,7 @@ class Judge:
         ]
         if self.keeps_lanes:
             self.rules.append(LaneCharges())
-        self._listeners = {hook: [rule for rule in self.rules if _listens(rule, hook)] for hook in _HOOKS}
+        self._listeners = self._who_listens()
 
     def shows(self, level: str) -> bool:
         return LEVELS.index(self.capabilities.observes) >= LEVELS.index(level)
@@ -183,7 +183,7 @@ class Judge:
     def listen(self, listener: TraceRule) -> None:
         """Tell it, too, what happens.  Who only listens breaks nothing."""
         self.rules.append(listener)
-        self._listeners = {hook: [rule for rule in self.rules if _listens(rule, hook)] for hook in _HOOKS}
+        self._listeners = self._who_listens()
 
     def exercised(self) -> dict[str, int]:
         """Rule -> how often its precondition held."""
@@ -229,8 +229,11 @@ class Judge:
         return [self.tracks[r] for r in self.world.BlockId[block].holders if r in self.tracks]
 
     def _tell(self, hook: str, *facts: Any) -> None:
-        for rule in self._listeners[hook]:
-            getattr(rule, hook)(self, *facts)
+        for listen in self._listeners[hook]:
+            listen(self, *facts)
+
+    def _who_listens(self) -> dict[str, list[Callable[..., None]]]:
+        return {hook: [getattr(rule, hook) for rule in self.rules if _listens(rule, hook)] for hook in _HOOKS}
 
     def _fire(self, event: str, *fields: Any) -> None:
         world = self.world

@@ -1,8 +1,8 @@
 """The compiled program that a subject is judged by, and the words for what it finds."""
 
 from collections.abc import Callable, Mapping
-from functools import cache
-from typing import Any
+from functools import cache, lru_cache
+from typing import Any, Literal
 
 from attrs import define
 
@@ -23,15 +23,32 @@ class Key:
 
     @classmethod
     def of(cls, capabilities: Capabilities) -> "Key":
-        asked = {claim for conjunct in registry.conjuncts for claim in conjunct.binding.claims}
-        return cls(capabilities.observes, capabilities.ordered, capabilities.claims & asked)
+        return cls(capabilities.observes, capabilities.ordered, capabilities.claims & _asked_of_conjuncts())
+
+    @classmethod
+    def of_cards(cls, capabilities: Capabilities) -> "Key":
+        """With every claim: rules that are no terms go by some more."""
+        return cls(capabilities.observes, capabilities.ordered, capabilities.claims)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(observes=self.observes, ordered=self.ordered, claims=self.claims)  # type: ignore[arg-type]
 
 
 @cache
+def _asked_of_conjuncts() -> frozenset[str]:
+    return frozenset(claim for conjunct in registry.conjuncts for claim in conjunct.binding.claims)
+
+
+MOST_PROGRAMS = 512
+"""Kept at a time: a search of many hours meets many sets of claims."""
+
+
+@lru_cache(MOST_PROGRAMS)
 def program_of(key: Key, dropped: str | None) -> Program:
     if dropped is not None:
         return without(program_of(key, None), dropped)
-    capabilities = Capabilities(observes=key.observes, ordered=key.ordered, claims=key.claims)  # type: ignore[arg-type]
+    capabilities = key.capabilities
 
     def active(conjunct: Conjunct) -> bool:
         binding: Binding = conjunct.binding
@@ -40,10 +57,25 @@ def program_of(key: Key, dropped: str | None) -> Program:
     return compile_program(registry, active)
 
 
-@cache
+def missing_for(capabilities: Capabilities) -> Mapping[str, Literal["not observable", "not claimed"]]:
+    """The rules that such a subject is not judged by, and why."""
+    return _missing(Key.of_cards(capabilities))
+
+
+@lru_cache(MOST_PROGRAMS)
+def _missing(key: Key) -> Mapping[str, Literal["not observable", "not claimed"]]:
+    reasons = ((rule, registry.missing(rule, key.capabilities)) for rule in registry.rules)
+    return {rule: why for rule, why in reasons if why is not None}
+
+
 def bound(capabilities: Capabilities) -> frozenset[str]:
     """The rules that such a subject is judged by."""
-    return frozenset(rule for rule in registry.rules if registry.missing(rule, capabilities) is None)
+    return _bound(Key.of_cards(capabilities))
+
+
+@lru_cache(MOST_PROGRAMS)
+def _bound(key: Key) -> frozenset[str]:
+    return frozenset(registry.rules.keys() - _missing(key).keys())
 
 
 @cache

@@ -18,7 +18,7 @@ from .vocabulary import Level as Observed
 
 Body = Callable[..., Any]
 Kind = Literal["guard", "effect", "invariant", "transition"]
-Form = Literal["term", "monitor", "shadow", "snapshot", "run"]
+Form = Literal["term", "monitor", "shadow", "snapshot", "run", "fleet"]
 
 
 @frozen(kw_only=True)
@@ -61,8 +61,8 @@ class Conjunct:
 @define(kw_only=True)
 class Rule:
     """A card.  `form`: term (inside the relation), monitor (a plain class), shadow (content of blocks), snapshot
-    (what `observe` shows) or run (compares whole runs).  `counts`: the events that exercise it; if empty, its
-    guards do (an implication only when its condition holds)."""
+    (what `observe` shows), run (compares whole runs) or fleet (compares engines).  `counts`: the events that exercise
+    it; if empty, its guards do (an implication only when its condition holds)."""
 
     id: str
     statement: str
@@ -93,7 +93,7 @@ class Edge:
     why: str
 
 
-FAMILIES = ("KV", "STEP", "LIFE", "PRE", "FAIR", "LIVE", "ADMIT", "LANE", "XFER", "OUT", "OBS", "DET")
+FAMILIES = ("KV", "STEP", "LIFE", "PRE", "FAIR", "LIVE", "ADMIT", "LANE", "XFER", "OUT", "OBS", "DET", "FLEET")
 
 C = TypeVar("C", bound=type)
 
@@ -283,7 +283,7 @@ class Registry:
             raise TermError(f"{rule_id} has a card already: further bodies use @also")
         if unknown := [claim for claim in (*binding.claims, *binding.unless) if claim not in CLAIMS]:
             raise TermError(f"{rule_id}: {unknown[0]!r} is no claim: add it to CLAIMS with its meaning")
-        statement, why = _card(rule_id, source)
+        statement, why = card_of(rule_id, source)
         self.rules[rule_id] = Rule(
             id=rule_id,
             statement=statement,
@@ -376,7 +376,7 @@ def conjunction(result: Bool | tuple[Bool, ...]) -> Iterator[Term]:
         yield term
 
 
-def _card(rule_id: str, source: Any) -> tuple[str, str]:
+def card_of(rule_id: str, source: Any) -> tuple[str, str]:
     text = inspect.getdoc(source)
     if not text:
         raise TermError(f"{rule_id} has no docstring: its first paragraph is the statement")

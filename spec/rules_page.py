@@ -21,6 +21,7 @@ TITLES = {
     "OUT": "output",
     "OBS": "decision log and counters",
     "DET": "determinism and replay",
+    "FLEET": "several engines and their router",
 }
 NOT_THERE = {
     "XFER-7": "No rule any more: what a transfer writes to is judged by [KV-9](#kv-9). The id is not given again.",

@@ -106,7 +106,8 @@ class TraceWriter:
 def line_of(item: Header | Message) -> dict[str, Any]:
     """What stands in a line of the header or of a message, but for the schema."""
     if isinstance(item, Header):
-        return {"type": "header", **{name: getattr(item, name) for name in _HEADER}}
+        fleet = {"engine": item.engine} if item.engine else {}
+        return {"type": "header", **{name: getattr(item, name) for name in _HEADER}, **fleet}
     parts = zip(_PARTS[item.kind], (item.given, item.answer), strict=True)
     return {"type": item.kind, "now_ns": item.now_ns} | {part[0]: value for part, value in parts if part is not None}
 
@@ -202,12 +203,13 @@ def header_of(line: dict[str, Any]) -> Header:
     if line.get("type") != "header":
         kind = shown(line.get("type", MISSING))
         raise Wrong(f"type is {kind}, but the first line must be the header: settings and capabilities")
-    _known_fields(line, "header", {"schema", "type", *_HEADER})
+    _known_fields(line, "header", {"schema", "type", "engine", *_HEADER})
     return Header(
         settings=read_settings(line.get("settings", MISSING), "header"),
         capabilities=read_capabilities(line.get("capabilities", MISSING), "header"),
         seed=read_whole(line.get("seed", 0), "header", "seed"),
         subject=read_text(line.get("subject", "unknown"), "header", "subject"),
+        engine=read_text(line["engine"], "header", "engine") if "engine" in line else "",
     )
 
 

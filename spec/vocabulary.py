@@ -488,12 +488,13 @@ class Message:
 
 @frozen(kw_only=True)
 class Header:
-    """The first line of a trace: what was asked of the subject and what it declared."""
+    """The first line of a trace: what was asked of the subject and what it declared.  `engine`: its name in a fleet."""
 
     settings: Settings
     capabilities: Capabilities
     seed: int = 0
     subject: str = "unknown"
+    engine: str = ""
 
 
 COUNTERS = ("running", "waiting", "swapped", "free_blocks", "used_blocks", "free_host_blocks")

@@ -4,6 +4,6 @@ A reproduction is a file with a `Reproduction` (`framework.py`) and an entry in 
 """
 
 from .catalogue import REPRODUCTIONS
-from .framework import Constant, Report, Reproduction, Row, Run, Target, reproduce
+from .framework import Constant, Report, Reproduction, Row, Run, Target, report_of, reproduce
 
-__all__ = ["REPRODUCTIONS", "Constant", "Report", "Reproduction", "Row", "Run", "Target", "reproduce"]
+__all__ = ["REPRODUCTIONS", "Constant", "Report", "Reproduction", "Row", "Run", "Target", "report_of", "reproduce"]

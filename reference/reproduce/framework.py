@@ -193,5 +193,12 @@ def reproduce(reproduction: Reproduction, run: Run) -> Report:
     strays = sorted(ours.keys() - {target.name for target in reproduction.targets})
     if strays:
         raise ValueError(f"{reproduction.name} measured {', '.join(strays)}, but has no target of that name")
+    return report_of(reproduction, ours, run.notes, run.seed, sample=run.sample)
+
+
+def report_of(
+    reproduction: Reproduction, ours: Mapping[str, float | None], notes: Iterable[str], seed: int, *, sample: bool
+) -> Report:
+    """What was measured, here or elsewhere, against the targets."""
     rows = tuple(Row(target, ours.get(target.name)) for target in reproduction.targets)
-    return Report(reproduction, rows, tuple(run.notes), run.seed, run.sample)
+    return Report(reproduction, rows, tuple(notes), seed, sample)

@@ -43,7 +43,7 @@ def _of_lanes(settings: Settings) -> set[str]:
     claims = {"shares", "burst"}
     if all(lane.maximum_percent == 100 for lane in settings.lanes):
         claims.add("borrowing")
-    if any(lane.objective_steps for lane in settings.lanes) and not settings.draft_tokens:  # a step serves more then
+    if any(lane.objective_steps for lane in settings.lanes) and _admits_as_it_serves(settings):
         claims.add("objective")
     return claims
 
@@ -57,3 +57,9 @@ def _of_service(settings: Settings) -> set[str]:
         "aged_sharing": bool(settings.aging_picks),
     }
     return {claim for claim, promised in claims.items() if promised}
+
+
+def _admits_as_it_serves(settings: Settings) -> bool:
+    """Steps are what an objective counts: each admits, and serves no more than a token of everybody."""
+    is_each = settings.batching == "iteration" and settings.admission_period_steps == 1
+    return is_each and settings.batch_mix == "hybrid" and not settings.draft_tokens

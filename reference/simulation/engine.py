@@ -227,8 +227,9 @@ class Simulation:
             decoding = self._decoding
             deltas = self._ahead.complete_calm(decoding.at_their_end(), self.log.now_ns)
             if decoding.count:
-                self.log.delivered_to_all(decoding.requests)
-                self._clients.got_tokens([request for request, _ in flight.entered])
+                entered = [request for request, _ in flight.entered]
+                self.log.delivered_to_all(decoding.requests, entered)
+                self._clients.got_tokens(entered)
             self._apply(deltas)
 
     def _outcome(self, plan: Plan) -> Outcome:

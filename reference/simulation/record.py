@@ -1,7 +1,7 @@
 """What a run leaves behind: a record per request, and how full the KV pool was."""
 
 from array import array
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from attrs import Factory, define
 
@@ -113,6 +113,25 @@ class Timeline:
             self.maxima[window] = max(self.maxima[window], value)
             begin_ns = until
 
+    def add_steps(self, begin_ns: int, ends: Sequence[int], value: int, more: int, gap_ns: int) -> None:
+        """Steps that end then, each begun `gap_ns` after the one before: in each it is `more` than in that one."""
+        place = begin_ns // self.window_ns
+        until = (place + 1) * self.window_ns
+        integral = 0
+        if place != len(self.integrals) - 1 or ends[-1] > until:
+            for end in ends:
+                value += more
+                self.add(begin_ns + gap_ns, end, value)
+                begin_ns = end
+            return
+        for end in ends:  # as a rule: all in the last window
+            value += more
+            integral += value * (end - begin_ns - gap_ns)
+            begin_ns = end
+        self.integrals[place] += integral
+        if value > self.maxima[place]:
+            self.maxima[place] = value
+
     def _reach(self, window: int) -> None:
         missing = window + 1 - len(self.integrals)
         self.integrals += [0] * missing
@@ -147,12 +166,18 @@ class Log:
             self._last = requests
         self._times.append(self.now_ns)
 
-    def delivered_to_all(self, running: Collection[str]) -> None:
-        """These, all who run, get a token now; those who got one last are among them."""
-        if len(self._getting) != len(running):
+    def delivered_to_all(self, running: Collection[str], fresh: Iterable[str]) -> None:
+        """These, all who run, get a token now; those who got one last are among them.  `fresh`: who most likely did
+        not, and they are looked at first."""
+        getting = self._getting
+        if len(getting) != len(running):
             place = len(self._times)
-            for request in running:
-                self._getting.setdefault(request, place)
+            for request in fresh:
+                if request in running:
+                    getting.setdefault(request, place)
+            if len(getting) != len(running):
+                for request in running:
+                    getting.setdefault(request, place)
             self._last = ()
         self._times.append(self.now_ns)
 
@@ -180,11 +205,8 @@ class Log:
 
     def counts_decodes(self, ends: Sequence[int], decodes: int, resident_tokens: int, host_ns: int) -> None:
         """Steps that end then, one after the other, have run so many tokens each, all of which stay in the pool."""
-        add, now = self.resident.add, self.now_ns
-        for end in ends:
-            resident_tokens += decodes
-            add(now + host_ns, end, resident_tokens)
-            now = end
+        self.resident.add_steps(self.now_ns, ends, resident_tokens, decodes, host_ns)
+        now = ends[-1]
         self.busy_ns += now - self.now_ns - host_ns * len(ends)
         self.steps += len(ends)
         self.skipped_steps += len(ends)

@@ -8,7 +8,7 @@ from attrs import field, frozen
 
 from ...spec.vocabulary import Settings, SubjectFactory, to_json
 from ...spec.workloads import Incoming
-from .engine import Simulation
+from .engine import Simulation, SimulationError
 from .metrics import Objective, Shares, metrics
 from .profiles import Profile
 from .record import Record
@@ -50,7 +50,11 @@ def replay(
     conditions: Conditions,
     progress: Callable[[int], None] = lambda requests: None,
 ) -> dict[str, Any]:
-    """One run: the subject, its settings, and all metrics.  Without the claim `overlap` one step is in flight."""
+    """One run: the subject, its settings, and all metrics.  Without the claim `overlap` one step is in flight.  Raises
+    SimulationError where it would have to know which drafts are right."""
+    if system.settings.draft_tokens:
+        drafts = system.settings.draft_tokens
+        raise SimulationError(f"draft_tokens is {drafts}, but which drafts are right is not simulated: leave it out")
     subject = system.factory(system.settings, conditions.seed)
     shown = subject.capabilities()
     depth = system.settings.overlap_depth if "overlap" in shown.claims else 1

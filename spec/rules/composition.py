@@ -19,8 +19,8 @@ rule, also, invariant, transition = registry.rule, registry.also, registry.invar
 
 @rule("STEP-1", on=EndStep, bugs=("B17", "B18"))
 def prefill_takes_what_decodes_leave(s: Engine, e: EndStep, t: Engine) -> Bool:
-    """Prefill tokens of a step stay within the token budget less its decode tokens; if a hard budget is claimed, so
-    do all tokens.
+    """Prefill tokens of a step stay within the token budget less its decode tokens and drafts; if a hard budget is
+    claimed, so do all tokens.
 
     Why: vLLM V0 took all decodes without asking the budget (https://github.com/vllm-project/vllm/pull/7391);
     TensorRT-LLM launched 6,986 tokens against 4,096 (https://github.com/NVIDIA/TensorRT-LLM/issues/13318).
@@ -148,8 +148,9 @@ def only_residents_advance(s: Engine, t: Engine) -> Bool:
 
 @rule("STEP-6", on=Serve, bugs=("B56",))
 def a_sample_ends_what_is_known(s: Engine, e: Serve, t: Engine) -> tuple[Bool, ...]:
-    """Outside recompute, prefill is complete before the first sampled token; then one token a step. An entry
-    samples exactly when it reaches the end of what is known.
+    """Outside recompute, prefill is complete before the first sampled token; then one token a step, and the drafts
+    behind it, of requests in the step alone and at most draft_tokens of each. An entry samples exactly when it reaches
+    the end of what is known.
 
     Why: a token sampled in the middle of a prompt is noise in the client's stream; two in one step need a draft that
     somebody verified (https://github.com/vllm-project/vllm/pull/28558).
@@ -181,7 +182,7 @@ def one_token_at_the_end(s: Engine, t: Engine) -> tuple[Bool, ...]:
 
 @rule("STEP-7", on=Serve, bugs=("B21", "B56"), counts=(Preempt,))
 def no_victim_runs(s: Engine, e: Serve, t: Engine) -> Bool:
-    """No request is both preempted and in the step.
+    """No request is both preempted and in the step, be it with drafts alone.
 
     Why: vLLM freed a victim's blocks and left it in the scheduled list
     (https://github.com/vllm-project/vllm/issues/23347).

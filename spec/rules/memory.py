@@ -202,7 +202,7 @@ def counts_are_holders(s: Engine) -> tuple[Bool, ...]:
 
 @rule("KV-4", on=Serve, needs="tables", bugs=("B39", "B58"))
 def the_table_covers_the_range(s: Engine, e: Serve, t: Engine) -> Bool:
-    """The block table covers every position that is issued.
+    """The block table covers every position that is issued, those of drafts included.
 
     Why: a range past the end of the table reads foreign blocks (nano-vLLM,
     https://github.com/GeeeekExplorer/nano-vllm/pull/207).

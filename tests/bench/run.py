@@ -23,6 +23,7 @@ import numpy  # noqa: E402
 from tests.bench import (  # noqa: E402
     beside_vllm,
     bulk,
+    campaigns,
     curves,
     monitors,
     optimized,
@@ -47,6 +48,7 @@ BENCHES: dict[str, Callable[[bool], Iterator[Result]]] = {
     "search": lambda tiny: searches.bench(searches.TINY if tiny else searches.Size()),
     "simulation": lambda tiny: simulation.bench(simulation.TINY if tiny else simulation.Size()),
     "hour": lambda tiny: simulation.hour(simulation.TINY_HOUR if tiny else simulation.Hour()),
+    "campaign": lambda tiny: campaigns.bench(campaigns.TINY if tiny else campaigns.Size()),
     "trace": lambda tiny: traces.bench(traces.TINY if tiny else traces.Size()),
 }
 ROW = "{:<60} {:>12} {:>10} {:>7}  {}"

@@ -1,4 +1,5 @@
-"""Rules of the state machine that Hypothesis invokes in a second, on the reference: drawing, scheduling and judging."""
+"""What searches do in a second on the reference: rules of the state machine that Hypothesis invokes (drawing, deciding
+and judging), and (request, step) pairs that a soak checks, with all rules."""
 
 import time
 from collections.abc import Iterator
@@ -9,22 +10,26 @@ from attrs import frozen
 from hypothesis.stateful import RuleBasedStateMachine, invariant
 
 from schedspec.conformance import machine
+from schedspec.conformance.check import Check, soak
 from schedspec.conformance.driver import Driver
+from schedspec.conformance.soak import PERIOD, Soak, rare_collections
 from schedspec.reference import make
 from schedspec.spec.catalogue import registry
 
 from .measure import Result, median
 
 ASKED = 1_000.0
+ASKED_SOAK = 50_000.0
 
 
 @frozen(kw_only=True)
 class Size:
     examples: int = 100
     repeats: int = 3
+    soaked_runs: int = 2 * PERIOD
 
 
-TINY = Size(examples=2, repeats=1)
+TINY = Size(examples=2, repeats=1, soaked_runs=PERIOD // 2 + 1)
 
 
 class Counted:
@@ -78,3 +83,21 @@ def bench(size: Size) -> Iterator[Result]:
         operations.append(counted.operations / counted.seconds)
     more = {"best": max(speeds), "operations_per_s": median(operations)}
     yield Result(name="search", figure=median(speeds), unit="rule steps/s", asked=ASKED, more=more)
+    yield from soaked(size)
+
+
+def soaked(size: Size) -> Iterator[Result]:
+    """Whole rounds of a soak, so that each size of world has its share; and of each what it does alone."""
+    check = Check(name="reference", factory=make, seed=1, depth=soak(600.0))
+    there = Soak(check)
+    there.policies = check.honoured_policies()
+    with rare_collections():
+        for number in range(size.soaked_runs):
+            there.run_one(number)
+    if wrong := {rule for rule in check.findings.broken if registry.rules[rule].level == "MUST"}:
+        raise AssertionError(f"the reference breaks {', '.join(sorted(wrong))}")
+    more: dict[str, float] = {
+        f"{kind}_pairs_per_s": tally.pairs / tally.seconds for kind, tally in there.tallies.items() if tally.seconds
+    }
+    more |= {f"{kind}_seconds": tally.seconds for kind, tally in there.tallies.items()}
+    yield Result(name="soak", figure=there.pairs_per_s, unit="pairs/s", asked=ASKED_SOAK, more=more)

@@ -4,36 +4,51 @@
 subject that dies leaves a report of what was seen until then.
 """
 
+import shlex
 import subprocess
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import Literal, get_args
+from typing import get_args
 
-from attrs import Factory, define, evolve, frozen
+from attrs import Factory, define, frozen
 
 from schedspec.spec.catalogue import registry
 from schedspec.spec.protocol import ProtocolError
-from schedspec.spec.registry import Rule
-from schedspec.spec.verdicts import Verdict, Violation
-from schedspec.spec.vocabulary import Capabilities, Policy, Settings, SubjectFactory, Unsupported
+from schedspec.spec.vocabulary import Policy, Settings, SubjectFactory, Unsupported
 from schedspec.spec.workloads import Workload
 
-from .determinism import Difference, Elsewhere, differs, rerun_here
+from .determinism import Elsewhere, differs, rerun_here
 from .driver import Driver, all_but, replay
+from .findings import INTERRUPTED, Failure, Findings, Known, RuleResult, exit_status, results
 from .foresight import foretold
 from .machine import search
 from .negotiate import negotiated
-from .replaying import SETTINGS, Replayed, StepTime, replay_workload
+from .replaying import SETTINGS, StepTime, replay_workload
 from .scenarios import scenarios
 from .script import Contradiction, Script, with_settings
 from .shrink import Shrinker, Target, script_size
+from .small_scope.cases import Case
+from .small_scope.depth import SmallScope
+from .soak import Soak
 from .variations import varied
 from .walks import walk
 
+__all__ = [
+    "DEPTHS",
+    "INTERRUPTED",
+    "Check",
+    "Depth",
+    "Failure",
+    "Findings",
+    "Known",
+    "RuleResult",
+    "exit_status",
+    "results",
+]
+
 MOST_FAULTS = 3
-INTERRUPTED = 130
 EXAMPLES_PER_ROUND = 10
 WALKS_PER_ROUND = 100
 WALKS_OBSERVE_EVERY = 8  # the shrinker looks after every call
@@ -66,123 +81,14 @@ DEPTHS = {
 
 
 def soak(seconds: float) -> Depth:
-    return Depth(name="soak", search_s=seconds * 0.8, workload_s=seconds * 0.15, shrink_s=30.0, examples=10**9)
+    """Most of it is the search: a workload and the determinism take their time before and after it."""
+    workload_s = min(20.0, seconds * 0.1)
+    search_s = max(seconds * 0.5, seconds - workload_s - 20.0)
+    return Depth(name="soak", search_s=search_s, workload_s=workload_s, shrink_s=20.0, examples=10**12)
 
 
-@define(kw_only=True)
-class Failure:
-    """How a rule fails: where it was seen, the shortest script, and the run of it that is explained."""
-
-    rule: str
-    conjunct: str
-    stage: str
-    script: Script
-    also: list[str]
-    run: Driver | None = None
-    violation: Violation | None = None
-    difference: Difference | None = None
-    messages: int = 0
-
-
-@frozen
-class Known:
-    """A failure that is expected: the conjuncts of its rule that fail with it, and what a person says of it."""
-
-    conjuncts: frozenset[str]
-    reason: str
-    link: str = ""
-
-
-@define
-class Findings:
-    """What has been seen so far.  `known`: expected failures that still fail, by rule; `covered`: rules that broke only
-    where a known one explains it; `recorded`: new failures that are known from now on; `stale`: what is wrong with the
-    list of the expected; `only`: the rules that are judged, if not all are."""
-
-    refused_settings: dict[str, Unsupported] = Factory(dict)
-    capabilities: Capabilities | None = None
-    bound: Counter[str] = Factory(Counter)
-    missing: dict[str, set[str]] = Factory(dict)
-    exercised: Counter[str] = Factory(Counter)
-    runs: int = 0
-    snapshots: int = 0
-    faults: list[ProtocolError] = Factory(list)
-    fault_run: Driver | None = None
-    examples_of: dict[str, Failure] = Factory(dict)
-    sizes: dict[str, tuple[int, int]] = Factory(dict)
-    failures: dict[str, Failure] = Factory(dict)
-    workloads: dict[str, Replayed] = Factory(dict)
-    interrupted: bool = False
-    notes: list[str] = Factory(list)
-    known: dict[str, list[Known]] = Factory(dict)
-    covered: dict[str, Known] = Factory(dict)
-    recorded: dict[str, Known] = Factory(dict)
-    stale: list[str] = Factory(list)
-    only: frozenset[str] = frozenset()
-
-    def add(self, driver: Driver, stage: str) -> None:
-        """Count a run, and keep the smallest script that breaks each rule."""
-        self.runs += 1
-        capabilities = self.capabilities = driver.header.capabilities
-        for rule, count in driver.monitor.exercised().items():
-            why = registry.missing(rule, capabilities)
-            if why is None:
-                self.bound[rule] += 1
-                self.exercised[rule] += count
-            else:
-                self.missing.setdefault(rule, set()).add(why)
-        self.snapshots += driver.snapshots
-        if driver.fault is not None:
-            self.faults.append(driver.fault)
-            self.fault_run = self.fault_run or driver
-        new = self._unknown(driver.broken)
-        broken = {violation.rule for violation in new}
-        for violation in new:
-            self._keep(violation, driver.script, broken, stage)
-        for violation, ops in driver.advice.values():
-            script = evolve(driver.script, ops=driver.script.ops[:ops])
-            if not self.known_by(violation.conjunct):
-                self._keep(violation, script, {violation.rule}, stage)
-
-    def known_by(self, conjunct: str) -> Known | None:
-        """Another conjunct of a known rule is news."""
-        rule = conjunct.rpartition(".")[0]
-        return next((known for known in self.known.get(rule, ()) if conjunct in known.conjuncts), None)
-
-    def _unknown(self, broken: Sequence[Violation]) -> list[Violation]:
-        """What neither is known nor explained by something known that broke with it.
-
-        A run ends at a known failure as at any other, quietly: only the other runs go on.  To go past it would be
-        sound for no MUST: after a wrong account of blocks the state says nothing, and who was let in though it never
-        fits, or is left out for ever, breaks LIVE rules later, which would look new.
-        """
-        if not self.known:
-            return list(broken)
-        reasons = {v.rule: known for v in broken if (known := self.known_by(v.conjunct))}
-        new = []
-        for violation in broken:
-            causes = [rule for rule in reasons if violation.rule in registry.closure(rule) - {rule}]
-            if self.known_by(violation.conjunct):
-                continue
-            if causes and violation.rule not in self.known:
-                self.covered[violation.rule] = reasons[causes[0]]
-            else:
-                new.append(violation)
-        return new
-
-    def _keep(self, violation: Violation, script: Script, broken: set[str], stage: str) -> None:
-        rule = violation.rule
-        explained = rule not in registry.weakest(broken)
-        size = (int(explained), script_size(script))
-        if rule in self.sizes and self.sizes[rule] <= size:
-            return
-        self.sizes[rule] = size
-        also = sorted(broken - {rule}, key=lambda other: registry.rules[other].order)
-        self.examples_of[rule] = Failure(rule=rule, conjunct=violation.conjunct, stage=stage, script=script, also=also)
-
-    @property
-    def broken(self) -> set[str]:
-        return set(self.examples_of)
+def small_scope(seconds: float) -> Depth:
+    return Depth(name="small-scope", search_s=seconds, workload_s=0.0, shrink_s=20.0, examples=0, reruns=False)
 
 
 Progress = Callable[[str, float, str], None]
@@ -191,8 +97,9 @@ Progress = Callable[[str, float, str], None]
 @define(kw_only=True)
 class Check:
     """One subject, one seed, one depth.  `rerun` is the command of a second process for the DET rules, `pinned` are
-    settings that every run has, `only` the rules that are judged, `stop_at` the rule whose break ends the search,
-    `command` what was typed."""
+    settings that every run has, `only` the rules that are judged, `stop_at` the rule whose break ends the search.
+    `alone`: the one run of a soak that is made, by its number; `keep` is given each failure as soon as it is shortened,
+    where a search goes on after it; `cases` are what a search in small scopes looks at; `command` is what was typed."""
 
     name: str
     factory: SubjectFactory
@@ -206,6 +113,9 @@ class Check:
     pinned: Mapping[str, object] = Factory(dict)
     timeout_s: float = 10.0
     stop_at: str | None = None
+    alone: int | None = None
+    cases: Sequence[Case] = ()
+    keep: Callable[[Failure], None] = lambda failure: None
     command: str = ""
     progress: Progress = lambda stage, part, note: None
     findings: Findings = Factory(Findings)
@@ -219,15 +129,41 @@ class Check:
         begun = time.monotonic()
         self.findings.only = self.only
         try:
-            self._scenarios()
-            self._search()
-            self._replay_workload()
-            self._determinism()
-            self._shrink()
+            if self.alone is not None:
+                Soak(self).run_alone(self.alone)
+            elif self.depth.name == "soak":
+                self._soak()
+            elif self.depth.name == "small-scope":
+                SmallScope(self, self.cases, self.depth.search_s).run()
+            else:
+                self._stages()
+            self.shorten_all()
         except KeyboardInterrupt:
             self.findings.interrupted = True
+            self._explain_what_is_left()
         self.seconds = time.monotonic() - begun
         return self.findings
+
+    def again(self, number: object) -> str:
+        """The command that makes one run of a soak alone."""
+        pinned = "".join(f" --setting {shlex.quote(f'{name}={value}')}" for name, value in self.pinned.items())
+        only = "".join(f" --rule {rule}" for rule in sorted(self.only))
+        subject = shlex.quote(self.name)
+        return f"schedspec check {subject} --depth soak --seed {self.seed} --run {number}{pinned}{only}"
+
+    def _stages(self) -> None:
+        self._scenarios()
+        self._search()
+        self._replay_workload()
+        self._determinism()
+
+    def _soak(self) -> None:
+        self._scenarios()
+        self.shorten_new()
+        self._replay_workload()
+        self.shorten_new()
+        Soak(self).run(self.depth.search_s)
+        self._determinism()
 
     def start(self, settings: Settings) -> Driver:
         settings = with_settings(settings, self.pinned)
@@ -240,18 +176,18 @@ class Check:
     def _scenarios(self) -> None:
         todo = list(scenarios(self.seed))
         for number, scenario in enumerate(todo):
-            if self._enough():
+            if self.is_enough():
                 return
             self.progress("scenarios", number / len(todo), scenario.name)
-            self._run(scenario.script, f"scenario: {scenario.name}")
+            self.run_script(scenario.script, f"scenario: {scenario.name}")
         self.progress("scenarios", 1.0, f"{len(todo)} runs")
 
     def _search(self) -> None:
         """Rounds of all kinds of example: walks, variations of the scenarios, and operations drawn one by one."""
         begun = time.monotonic()
-        self._policies = self._honoured_policies()
+        self._policies = self.honoured_policies()
         done = number = 0
-        while not self._enough() and done < self.depth.examples:
+        while not self.is_enough() and done < self.depth.examples:
             spent = time.monotonic() - begun
             if spent > self.depth.search_s:
                 break
@@ -262,7 +198,7 @@ class Check:
             number += 1
         self.progress("search", 1.0, f"{done} examples")
 
-    def _honoured_policies(self) -> tuple[Policy, ...]:
+    def honoured_policies(self) -> tuple[Policy, ...]:
         """What is drawn beside a policy is made for it: who has one policy is asked for that one alone."""
         pinned = self.pinned.get("policy")
         every: tuple[Policy, ...] = get_args(Policy)
@@ -294,17 +230,17 @@ class Check:
 
     def _search_by_walks(self, number: int, deadline: float) -> int:
         for place in range(WALKS_PER_ROUND):
-            if self._enough() or time.monotonic() > deadline:
+            if self.is_enough() or time.monotonic() > deadline:
                 return place
             seed = (self.seed * 1_000_003 + number) * WALKS_PER_ROUND + place
             script = walk(seed, self._policies)
-            self._run(script, f"walk: seed {seed}", WALKS_OBSERVE_EVERY)
-            if place % WALKS_PER_VARIATION == 0 and not self._enough():
-                self._run(varied(seed, self._policies), f"variation: seed {seed}", VARIATIONS_OBSERVE_EVERY)
+            self.run_script(script, f"walk: seed {seed}", WALKS_OBSERVE_EVERY)
+            if place % WALKS_PER_VARIATION == 0 and not self.is_enough():
+                self.run_script(varied(seed, self._policies), f"variation: seed {seed}", VARIATIONS_OBSERVE_EVERY)
         return WALKS_PER_ROUND
 
     def _replay_workload(self) -> None:
-        if self.workload is None or self._enough():
+        if self.workload is None or self.is_enough():
             return
         name = self.workload.name
         driver = negotiated(self.start, SETTINGS, self.findings.refused_settings)
@@ -332,7 +268,7 @@ class Check:
         self.progress("workload", 1.0, f"{name}, {replayed.requests} requests")
 
     def _determinism(self) -> None:
-        if self._enough() or not self._scripts or not self.depth.reruns:
+        if self.is_enough() or not self._scripts or not self.depth.reruns:
             return
         scripts = sorted(self._scripts, key=script_size, reverse=True)[:MOST_RERUN_SCRIPTS]
         self.progress("determinism", 0.0, f"{len(scripts)} runs again")
@@ -374,21 +310,43 @@ class Check:
             )
         return difference is None
 
-    def _shrink(self) -> None:
+    def shorten_all(self) -> None:
         """Each rule that no other explains gets its shortest trace; the others say with whom they fail."""
-        findings = self.findings
-        todo = sorted(findings.examples_of.values(), key=lambda f: registry.rules[f.rule].order)
-        own = [failure for failure in todo if findings.sizes.get(failure.rule, (0, 0))[0] == 0]
+        own = self._unexplained()
         share = self.depth.shrink_s / max(1, min(len(own), 4))
         for number, failure in enumerate(own):
             self.progress("shrinking", number / len(own), failure.rule)
-            if failure.difference is None:
-                self._shrink_one(failure, share)
-            self._explain(failure)
-            findings.failures[failure.rule] = failure
+            self._shorten(failure, share)
         if own:
             self.progress("shrinking", 1.0, f"{len(own)} failures")
         self._shrink_fault()
+
+    def shorten_new(self) -> None:
+        """What has failed since, at once."""
+        for failure in self._unexplained():
+            self.progress("shrinking", 0.0, failure.rule)
+            self._shorten(failure, self.depth.shrink_s)
+            self.progress("shrinking", 1.0, f"{len(self.findings.failures)} failures")
+            self.keep(failure)
+
+    def _unexplained(self) -> list[Failure]:
+        """Failures that no other rule explains, and that are not shortened yet."""
+        findings = self.findings
+        todo = sorted(findings.examples_of.values(), key=lambda f: registry.rules[f.rule].order)
+        return [f for f in todo if not findings.sizes.get(f.rule, (0, 0))[0] and f.rule not in findings.failures]
+
+    def _shorten(self, failure: Failure, seconds: float) -> None:
+        if failure.difference is None:
+            self._shrink_one(failure, seconds)
+        self._explain(failure)
+        self.findings.failures[failure.rule] = failure
+
+    def _explain_what_is_left(self) -> None:
+        """After an interrupt: nothing is shortened any more, and each failure has its page."""
+        with suppress(KeyboardInterrupt):
+            for failure in self._unexplained():
+                self._explain(failure)
+                self.findings.failures[failure.rule] = failure
 
     def _shrink_one(self, failure: Failure, seconds: float) -> None:
         first = replay(self.factory, failure.script, ignored=all_but(self.only))
@@ -426,7 +384,7 @@ class Check:
 
     # --- parts -------------------------------------------------------------------------------------------
 
-    def _run(self, script: Script, stage: str, observe_every: int = 1) -> None:
+    def run_script(self, script: Script, stage: str, observe_every: int = 1) -> None:
         """A world that contradicts the pinned settings is left out."""
         try:
             driver = negotiated(self.start, script.settings, self.findings.refused_settings)
@@ -445,85 +403,8 @@ class Check:
                 self._scripts.sort(key=script_size, reverse=True)
                 del self._scripts[MOST_RERUN_SCRIPTS:]
 
-    def _enough(self) -> bool:
+    def is_enough(self) -> bool:
         """Whoever breaks the protocol again and again is not asked further."""
         if self.stop_at is not None and self.stop_at in self.findings.broken:
             return True
         return len(self.findings.faults) >= MOST_FAULTS
-
-
-@frozen(kw_only=True)
-class RuleResult:
-    """`reason` and `link` of a known failure."""
-
-    verdict: Verdict | Literal["known"]
-    level: str
-    needs: str
-    examples: int
-    exercised: int
-    messages: int | None
-    reason: str | None = None
-    link: str | None = None
-
-
-def results(findings: Findings) -> dict[str, RuleResult]:
-    """The verdict of each rule that is judged, in catalogue order."""
-    only = findings.only or registry.rules
-    return {rule.id: _result(findings, rule) for rule in registry.sorted_rules() if rule.id in only}
-
-
-def _result(findings: Findings, rule: Rule) -> RuleResult:
-    failure = findings.failures.get(rule.id) or findings.examples_of.get(rule.id)
-    expected = next(iter(findings.known.get(rule.id, ())), findings.covered.get(rule.id))
-    known = findings.recorded.get(rule.id) or (expected if failure is None else None)
-    return RuleResult(
-        verdict="known" if known is not None else _verdict(findings, rule),
-        level=rule.level,
-        needs=rule.binding.needs,
-        examples=findings.bound[rule.id],
-        exercised=findings.exercised[rule.id],
-        messages=_messages(findings, failure) if failure is not None else None,
-        reason=known.reason if known is not None else None,
-        link=known.link if known is not None else None,
-    )
-
-
-def _messages(findings: Findings, failure: Failure) -> int:
-    """A rule that another explains fails in that one's trace."""
-    if failure.messages:
-        return failure.messages
-    shared = [f.messages for f in findings.failures.values() if failure.rule in f.also]
-    return min(shared, default=sum(op.kind != "tick" for op in failure.script.ops))
-
-
-def _verdict(findings: Findings, rule: Rule) -> Verdict:
-    if rule.id in findings.broken:
-        return "fail"
-    if findings.bound[rule.id]:
-        if findings.exercised[rule.id]:
-            return "pass"
-        if rule.form == "snapshot" and not findings.snapshots:
-            return "not observable"
-        if findings.faults:
-            return "void"
-        return "unknown" if findings.interrupted else "not exercised"
-    if findings.faults or findings.interrupted:
-        return "void" if findings.faults else "unknown"
-    if rule.form == "run" and rule.id not in findings.missing:
-        return "not exercised"
-    missing = findings.missing.get(rule.id, {"not claimed"})
-    return "not observable" if "not observable" in missing else "not claimed"
-
-
-def exit_status(findings: Findings, *, strict: bool = False) -> int:
-    """2 void, 1 a MUST is broken or the baseline is stale, 130 interrupted, 3 (strict) a SHOULD is broken or a rule not
-    exercised, else 0.  What is known does not count."""
-    if findings.faults:
-        return 2
-    broken = findings.broken - findings.recorded.keys()
-    if findings.stale or any(registry.rules[rule].level == "MUST" for rule in broken):
-        return 1
-    if findings.interrupted:
-        return INTERRUPTED
-    open_verdicts = {result.verdict for result in results(findings).values()} & {"not exercised", "unknown"}
-    return 3 if strict and (broken or open_verdicts) else 0

@@ -28,6 +28,7 @@ from schedspec.spec.vocabulary import (
     SubjectFactory,
 )
 
+from .ear import Ear
 from .engine import Engine
 from .script import COMPLETE, STEP, TRANSFER, Op, Script, answer
 from .subjects.guard import guarded
@@ -35,6 +36,9 @@ from .transfers import TOLD, Link
 
 SMALL_POOL_BLOCKS = 256
 SPARSE_OBSERVATIONS = 64
+BLOCKS_PER_CALL = 32
+"""Of a pool that is looked at now and then: snapshots show so many a call, however large it is."""
+
 DOOR = "ADMIT"
 NEVER_ENDS = "LIVE-2"
 MOST_WAITS = 8
@@ -56,6 +60,7 @@ class Driver:
     ignored: frozenset[str] = frozenset()
     engine: Engine = Factory(Engine)
     link: Link = Factory(Link)
+    ear: Ear = Factory(Ear)
     ops: list[Op] = Factory(list)
     messages: list[Message] = Factory(list)
     broken: list[Violation] = Factory(list)
@@ -131,11 +136,15 @@ class Driver:
                 self._judge(message)
             self._observe(op)
 
-    def drain(self) -> None:
+    def drain(self, most_rounds: int | None = None) -> None:
         """Steps and results until every request has ended; LIVE-1 and LIVE-2 say when that takes too long, and after
-        LIVE-2 it is given up even where nobody asked about it."""
-        waits = 0
+        LIVE-2 it is given up even where nobody asked about it.  After `most_rounds` it is left as it is: it has no
+        end."""
+        waits = rounds = 0
         while not (self.over or self.stuck) and (self.monitor.live or self._plans or self.monitor.held):
+            rounds += 1
+            if most_rounds is not None and rounds > most_rounds:
+                return
             if not (self.monitor.live or self._plans):
                 waits += 1
                 if waits > MOST_WAITS + len(self.monitor.held):
@@ -271,6 +280,7 @@ class Driver:
         if self.keep_messages:
             self.messages.append(message)
         self.heard(message)
+        self.ear.hear(message)
         self.link.hear(message)
         for violation in self.monitor.feed(message):
             self.stuck |= violation.rule == NEVER_ENDS
@@ -286,7 +296,9 @@ class Driver:
     def _observe(self, op: Op) -> None:
         """Snapshots after every call, or after every so many."""
         self._calls += 1
-        every = self.observe_every if self.settings.blocks <= SMALL_POOL_BLOCKS else SPARSE_OBSERVATIONS
+        blocks = self.settings.blocks
+        sparse = max(SPARSE_OBSERVATIONS, blocks // BLOCKS_PER_CALL)
+        every = self.observe_every if blocks <= SMALL_POOL_BLOCKS else sparse
         if not self.over and op.kind != "tick" and self._calls % every == 0:
             self._look()
 

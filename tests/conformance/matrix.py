@@ -144,7 +144,7 @@ def row(outcome: Outcome) -> list[str]:
     ]
 
 
-def write_matrix(folder: Path, outcomes: Sequence[Outcome], seconds: float) -> None:
+def write_matrix(folder: Path, outcomes: Sequence[Outcome], seconds: float, command: str = "") -> None:
     """`matrix.md` and `matrix.json`, beside the reports of the cells."""
     folder.mkdir(parents=True, exist_ok=True)
     plain = [
@@ -152,7 +152,9 @@ def write_matrix(folder: Path, outcomes: Sequence[Outcome], seconds: float) -> N
         | {"must": o.broken("MUST"), "should": o.broken("SHOULD"), "folder": str(o.cell.folder)}
         for o in outcomes
     ]
-    (folder / "matrix.json").write_text(json.dumps({"seconds": round(seconds, 1), "cells": plain}, indent=1) + "\n")
+    (folder / "matrix.json").write_text(
+        json.dumps({"command": command, "seconds": round(seconds, 1), "cells": plain}, indent=1) + "\n"
+    )
     (folder / "matrix.md").write_text("\n".join(_as_markdown(outcomes, seconds)) + "\n")
 
 

@@ -23,10 +23,15 @@ def negotiated(start: Callable[[Settings], T], wanted: Settings, refused: dict[s
         try:
             return start(settings)
         except Unsupported as no:
-            refused[f"{no.setting}={no.value}"] = no
+            refused[named(no.setting, no.value)] = no
             settings = next((other for other in _others(settings, no.setting) if other not in tried), settings)
             if settings in tried:
                 raise
+
+
+def named(setting: str, value: object) -> str:
+    """A setting with its value; of one that has parts only that it was given."""
+    return f"{setting}={value if isinstance(value, bool | int | str) else 'given'}"
 
 
 def _others(settings: Settings, refused: str) -> Iterator[Settings]:

@@ -7,7 +7,7 @@ is legal does not matter here.  The model is a subject like any other.
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -53,6 +53,14 @@ Answer = dict[str, Any]
 """Field -> what was answered; the fields stand in the order in which they are printed."""
 
 Note = Callable[[str, float, str], None]
+
+
+PER_PART = 16
+"""Workloads of a configuration that are run together where parts are run apart."""
+
+
+def _quietly(stage: str, part: float, text: str) -> None:
+    """Nobody looks."""
 
 
 class NothingCompared(ValueError):
@@ -278,18 +286,73 @@ class Parity:
     difference: Difference | None = None
     script: Script | None = None
 
-    def run(self, note: Note = lambda stage, part, text: None) -> None:
+    def run(self, note: Note = _quietly) -> None:
         began = time.monotonic()
-        self.subject, self.model = guarded(self.subject, self.timeout_s), guarded(self.model, self.timeout_s)
+        self._guard()
         try:
             for configuration in self.configurations():
-                self._run_configuration(configuration, note)
+                self._run_configuration(configuration, range(self.seeds), note)
                 if self.difference is not None:
-                    note("shorten", 0.0, "")
-                    self._shorten()
                     break
+            self._conclude(note)
         finally:
             self.seconds = time.monotonic() - began
+
+    def parts(self) -> list[tuple[str, int, int]]:
+        """What may be run apart: a configuration, and from which workload to before which."""
+        starts = range(0, self.seeds, PER_PART)
+        names = [str(one) for one in self.configurations()]
+        return [(name, start, min(start + PER_PART, self.seeds)) for name in names for start in starts]
+
+    def run_part(self, name: str, start: int, end: int) -> dict[str, Any]:
+        """What one part comes to, as plain data; `differs`: the workload in which there was a difference."""
+        self._guard()
+        self._run_configuration(self._named(name), range(start, end), _quietly)
+        last = self.workloads.get(name, start)
+        return {
+            "end": last,
+            "steps": self.steps,
+            "compares_tables": self.compares_tables,
+            "refused": self.refused.get(name),
+            "differs": last - 1 if self.difference is not None else None,
+        }
+
+    def merge(self, found: Iterable[Mapping[str, Any]], note: Note = _quietly) -> None:
+        """As if all parts had been run here, one after the other, up to the first difference."""
+        self._guard()
+        for (name, start, _), part in zip(self.parts(), found, strict=True):
+            if name in self.refused:
+                continue
+            if part["end"] > start:
+                self.workloads[name] = part["end"]
+            self.steps += part["steps"]
+            self.compares_tables &= part["compares_tables"]
+            if part["refused"] is not None:
+                self.refused[name] = part["refused"]
+            if part["differs"] is not None:
+                self._see_again(name, part["differs"])
+                break
+        self._conclude(note)
+
+    def _see_again(self, name: str, number: int) -> None:
+        steps = self.steps
+        self._run_configuration(self._named(name), range(number, number + 1), _quietly)
+        self.steps = steps
+        if self.difference is None:
+            raise ValueError(
+                f"{name}: workload {number} differed elsewhere, and does not here: its run does not repeat"
+            )
+
+    def _named(self, name: str) -> Configuration:
+        return next(one for one in self.configurations() if str(one) == name)
+
+    def _guard(self) -> None:
+        self.subject, self.model = guarded(self.subject, self.timeout_s), guarded(self.model, self.timeout_s)
+
+    def _conclude(self, note: Note) -> None:
+        if self.difference is not None:
+            note("shorten", 0.0, "")
+            self._shorten()
         if not self.workloads:
             raise NothingCompared(f"nothing was compared: {'; '.join(sorted(set(self.refused.values())))}")
 
@@ -307,9 +370,9 @@ class Parity:
             raise NothingCompared(f"setting {name} is {self.pinned[name]!r}, but must be {one!r} or {other!r}")
         return kept
 
-    def _run_configuration(self, configuration: Configuration, note: Note) -> None:
+    def _run_configuration(self, configuration: Configuration, numbers: range, note: Note) -> None:
         name = str(configuration)
-        for number in range(self.seeds):
+        for number in numbers:
             if number % 16 == 0:
                 note(name, number / self.seeds, f"{self.steps:,} steps")
             random = Random(f"{self.seed}/{name}/{number}")

@@ -17,9 +17,9 @@ from typing import IO, Any, Literal
 
 from attrs import Factory, define, evolve
 
-from schedspec.spec.trace import read_trace
 from schedspec.spec.vocabulary import Delta, Header, Message, Outcome, Plan
 
+from .archives import read_recorded
 from .files import open_new
 from .holdings import STATES, Holdings
 from .names import deltas_of, short_name
@@ -67,8 +67,8 @@ def write_perfetto(
 
 def export_trace(trace: Path, path: Path, broken: Mapping[int, str], most: int | None = None) -> int:
     """The same of the first messages of a recorded run, read twice: its beginning tells which clock it has."""
-    clock = clock_of(islice(read_trace(trace)[1], most))
-    header, messages = read_trace(trace)
+    clock = clock_of(islice(read_recorded(trace)[1], most))
+    header, messages = read_recorded(trace)
     return write_perfetto(path, header, islice(messages, most), clock, broken)
 
 

@@ -6,8 +6,9 @@ message and no other rule newly does.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from math import inf
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from schedspec.spec.catalogue import registry
 from schedspec.spec.pooled import new_monitor
@@ -16,17 +17,27 @@ from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import Delta, Header, Message, Outcome, Plan
 
 
+@frozen
+class Shortening:
+    """How long one may take: so many `seconds`, or where it has to come out the same wherever it is done, until so many
+    messages were looked at."""
+
+    seconds: float = inf
+    most_messages: float = inf
+
+
 def shortened(
-    header: Header, messages: Sequence[Message], violation: Violation, also: frozenset[str], seconds: float
+    header: Header, messages: Sequence[Message], violation: Violation, also: frozenset[str], how: Shortening
 ) -> tuple[Violation, list[Message]]:
     """The shortest projection found in that time, and the violation in it.  `messages` end with the broken one."""
     best, found = list(messages), violation
-    deadline = time.monotonic() + seconds
+    deadline, looked_at = time.monotonic() + how.seconds, 0
     improved = True
     while improved and time.monotonic() < deadline:
         improved = False
         for candidate in _candidates(best, violation):
-            if time.monotonic() > deadline:
+            looked_at += len(candidate)
+            if time.monotonic() > deadline or looked_at > how.most_messages:
                 break
             hit = _fails_alike(header, candidate, violation.conjunct, also)
             if hit is not None:

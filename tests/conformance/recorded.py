@@ -1,10 +1,11 @@
 """`schedspec trace`: judges a recorded run, line by line, and shortens what it finds."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from attrs import Factory, asdict, define, evolve
 
@@ -13,34 +14,45 @@ from schedspec.spec.catalogue import registry
 from schedspec.spec.monitor import Monitor
 from schedspec.spec.pooled import PooledMonitor, new_monitor
 from schedspec.spec.protocol import ProtocolError
-from schedspec.spec.trace import TraceError, read_trace
+from schedspec.spec.trace import TraceError
 from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import Header, Message
 
+from .archives import read_recorded
 from .check import Failure, Findings, exit_status, results
 from .folder import SCHEMA, empty_failures, write_case, write_told
 from .page import Case, shown_path
-from .project import shortened
+from .project import Shortening, shortened
 from .script import Script
 from .shown import Shown, neighbourhoods, shown
 
 LONGEST_TO_SHORTEN = 50_000
-SHORTEN_S = 5.0
+BY_TIME = Shortening(5.0)
 
 Read = Callable[[Path], tuple[Header, Iterator[Message]]]
 MOST_KEPT = 1_000
 
 
+class Witness(Protocol):
+    """Told of the monitor, and of each message when the monitor has seen it."""
+
+    def begin(self, monitor: Any) -> None: ...
+
+    def see(self, message: Message) -> None: ...
+
+
 @define
 class Judged:
-    """`first`: the first break of each rule; `shortened`: those of the first broken message that no other explains,
-    with the shortest trace of each; `far`: those that come too late in the run to be shortened, with what came just
-    before."""
+    """`first`: the first break of each rule, `first_ns` the time of its message, `breaks` how many there are;
+    `shortened`: those of the first broken message that no other explains, with the shortest trace of each; `far`: those
+    that come too late in the run to be shortened, with what came just before."""
 
     path: Path
     header: Header
     findings: Findings = Factory(Findings)
     first: dict[str, Violation] = Factory(dict)
+    first_ns: dict[str, int] = Factory(dict)
+    breaks: Counter[str] = Factory(Counter)
     shortened: list[tuple[Violation, list[Message]]] = Factory(list)
     far: list[Case] = Factory(list)
     fault: ProtocolError | TraceError | None = None
@@ -57,19 +69,27 @@ def judge(
     path: Path,
     progress: Callable[[str, float, str], None] = lambda stage, part, note: None,
     make: type[Monitor] = Monitor,
-    read: Read = read_trace,
+    read: Read = read_recorded,
+    shortening: Shortening | None = None,
+    witness: Witness | None = None,
 ) -> Judged:
     """Judge a trace in constant memory.  A line that cannot be read ends it: what came before stays judged."""
     begun = time.monotonic()
     header, messages = read(path)
     monitor = new_monitor(header, make)
     judged = Judged(path, header, monitor=monitor.kind)
+    if witness is not None:
+        witness.begin(monitor)
     try:
         for message in _watched(messages, progress):
             judged.messages += 1
             judged.findings.snapshots += message.kind == "observe"
             for violation in monitor.feed(message):
-                judged.first.setdefault(violation.rule, violation)
+                judged.breaks[violation.rule] += 1
+                if judged.first.setdefault(violation.rule, violation) is violation:
+                    judged.first_ns[violation.rule] = message.now_ns
+            if witness is not None:
+                witness.see(message)
             if len(monitor.violations) > MOST_KEPT:
                 del monitor.violations[MOST_KEPT:]
     except (TraceError, ProtocolError) as fault:
@@ -78,10 +98,11 @@ def judge(
         if rule is not None:
             says, place = registry.rules[rule].statement, judged.messages
             judged.first[rule] = Violation(rule=rule, conjunct=f"{rule}.protocol", says=says, message=place)
+            judged.breaks[rule] += 1
         for violation in monitor.violations:
             judged.first.setdefault(violation.rule, violation)
     _count(judged, monitor)
-    _shorten(judged, progress)
+    _shorten(judged, progress, shortening or BY_TIME)
     judged.seconds = time.monotonic() - begun
     return judged
 
@@ -114,7 +135,7 @@ def _count(judged: Judged, monitor: Monitor | PooledMonitor) -> None:
         )
 
 
-def _shorten(judged: Judged, progress: Callable[[str, float, str], None]) -> None:
+def _shorten(judged: Judged, progress: Callable[[str, float, str], None], how: Shortening) -> None:
     """What the first broken message broke, and each broken SHOULD."""
     musts = [v for v in judged.first.values() if registry.rules[v.rule].level == "MUST"]
     place = min((v.message for v in musts), default=0)
@@ -129,9 +150,9 @@ def _shorten(judged: Judged, progress: Callable[[str, float, str], None]) -> Non
         if violation in far:
             continue
         progress("shortening", 0.5, violation.rule)
-        messages = list(islice(read_trace(judged.path)[1], violation.message))
+        messages = list(islice(read_recorded(judged.path)[1], violation.message))
         also = frozenset({violation.rule} | (together if violation in musts else set()))
-        found, short = shortened(judged.header, messages, violation, also, SHORTEN_S)
+        found, short = shortened(judged.header, messages, violation, also, how)
         judged.shortened.append((found, short))
         judged.findings.examples_of[violation.rule].messages = sum(m.kind not in ("observe", "end") for m in short)
     if todo:

@@ -59,6 +59,8 @@ def as_json(check: Check, *, strict: bool = False) -> dict[str, Any]:
         "workloads": {name: asdict(replayed) for name, replayed in findings.workloads.items()},
         "notes": findings.notes,
         "stale": findings.stale,
+        "searched": findings.searched,
+        "covered": findings.coverage.as_json(bound_exercised(findings), findings.refused_settings),
         "rules": {rule: asdict(result) for rule, result in results(findings).items()},
     }
 
@@ -72,6 +74,14 @@ def write_report(folder: Path, check: Check, *, strict: bool = False) -> None:
         _write_failure(failures, check, failure)
     if check.findings.fault_run is not None:
         _write_fault(failures, check, check.findings.fault_run)
+
+
+def keep_failure(folder: Path, check: Check, failure: Failure) -> None:
+    """At once, for a search of hours may be cut off.  What cannot be written now is tried again at the end."""
+    try:
+        _write_failure(folder / "failures", check, failure)
+    except OSError as error:
+        check.findings.notes.append(f"{failure.rule} could not be kept when it was found: {error}")
 
 
 def _write_failure(failures: Path, check: Check, failure: Failure) -> None:
@@ -185,6 +195,11 @@ def _report(check: Check, folder: Path) -> Iterator[str]:
         yield from Page(case_of(check, failure, folder)).markdown()
 
 
+def bound_exercised(findings: Findings) -> dict[str, int]:
+    """Rule -> how often its precondition held, of the rules that bound the subject."""
+    return {rule: findings.exercised[rule] for rule in registry.rules if findings.bound[rule]}
+
+
 def headline(findings: Findings) -> str:
     """The whole run in a few words."""
     if findings.faults:
@@ -193,7 +208,10 @@ def headline(findings: Findings) -> str:
     known = len(findings.known.keys() | findings.recorded.keys())
     parts = [_count(broken, "MUST"), _count(broken, "SHOULD")]
     text = " and ".join(part for part in parts if part)
-    text = text or f"every {'other ' if known else ''}rule that was exercised holds"
+    late = "nothing passes, since time was up before all was looked at"
+    text = text or (
+        late if findings.is_cut_short else f"every {'other ' if known else ''}rule that was exercised holds"
+    )
     text += f", {known} known" if known else ""
     text += f", {len(findings.stale)} stale in the baseline" if findings.stale else ""
     return text + (" (interrupted)" if findings.interrupted else "")
@@ -208,7 +226,7 @@ def why_not_judged(findings: Findings, rule: str) -> str:
     if verdict == "not exercised":
         return f"in {findings.runs} runs its precondition never held"
     if verdict == "unknown":
-        return "it was interrupted before"
+        return "time was up before all was looked at" if findings.is_cut_short else "it was interrupted before"
     if verdict != "not observable" or shown is None:
         return ""
     if card.form == "snapshot" and not findings.snapshots:

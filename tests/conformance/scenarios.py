@@ -9,6 +9,7 @@ from schedspec.spec.vocabulary import Door, Lane, Settings
 from .parked_scenarios import PARKED
 from .scenarios_of_iterations import BUILDERS as OF_ITERATIONS
 from .scenarios_of_neighbours import BUILDERS as OF_NEIGHBOURS
+from .scenarios_of_pairs import BUILDERS as OF_PAIRS
 from .scenarios_of_pressure import BUILDERS as OF_PRESSURE
 from .scenarios_of_swapping import BUILDERS as OF_SWAPPING
 from .scenarios_of_transfers import BUILDERS as OF_TRANSFERS
@@ -703,5 +704,5 @@ _BUILDERS = (
     *OF_TRANSFERS,
 )
 
-LATER = (*OF_NEIGHBOURS, *OF_PRESSURE)
+LATER = (*OF_NEIGHBOURS, *OF_PRESSURE, *OF_PAIRS)
 """Written since pins were looked for: in no sample of theirs, whose runs have numbers (`tests/mutants/traces.py`)."""

@@ -6,7 +6,8 @@ from attrs import evolve
 
 from schedspec.spec.vocabulary import Settings
 
-from .script import Op, rounds, submit
+from .scenarios_of_transfers import TWO_POOLS
+from .script import BEGIN_TRANSFER, END_TRANSFER, TRANSFER, Op, answer, cancel, rounds, submit
 
 _Built = tuple[tuple[str, ...], Settings, tuple[Op, ...]]
 
@@ -29,7 +30,7 @@ def somebody_of_a_better_class_needs_the_blocks_of_two() -> _Built:
 
 
 def decodes_with_drafts_share_a_small_budget() -> _Built:
-    """At first there is room for a draft of one of the two, and then not even for all who decode."""
+    """At first there is room for a draft of one of the two, and then for none."""
     settings = evolve(DRAFTING, token_budget=3, draft_tokens=2)
     ops = (submit("a", 2, 12), *rounds(1), submit("b", 2, 12), *rounds(4))
     return ("STEP-1", "STEP-6"), settings, (*ops, submit("c", 1, 5), submit("d", 1, 5), *rounds(14))
@@ -47,10 +48,31 @@ def equal_prompts_come_at_once() -> _Built:
 
 
 def who_waits_has_a_prefix_that_is_leased() -> _Built:
-    settings = Settings(blocks=8, block_size=1, seats=3, token_budget=16, reserve="known", prefix_caching=True)
+    settings = Settings(blocks=10, block_size=1, seats=3, token_budget=16, reserve="known", prefix_caching=True)
     settings = evolve(settings, park_timeout_ns=100, hold_ns=50)
-    ops = (submit("a", SAME[:4], 4, pauses=(1,)), *rounds(1), submit("b", 3, 4), *rounds(1))
-    return ("KV-15",), settings, (*ops, submit("c", (*SAME[:4], 1, 2, 3), 1), *rounds(5), Op("tick", ns=60), *rounds(4))
+    ops = (submit("a", SAME[:4], 4, pauses=(1,)), *rounds(1), submit("b", 3, 5), *rounds(1))
+    late = (Op("tick", ns=30), *rounds(1), Op("tick", ns=30), *rounds(8))
+    return ("KV-15",), settings, (*ops, submit("c", (*SAME[:4], 1, 2, 3, 4, 5), 1), *rounds(1), *late)
+
+
+def two_who_are_parked_have_the_same_prefix() -> _Built:
+    """The first comes back and ends; what it shared is still kept for the other, until memory is short."""
+    settings = Settings(blocks=9, block_size=1, seats=3, token_budget=16, prefix_caching=True)
+    settings = evolve(settings, park_timeout_ns=100, hold_ns=100)
+    parked = (submit("a", SAME[:4], 2, pauses=(1,)), *rounds(1), submit("b", SAME[:4], 4, pauses=(1,)), *rounds(1))
+    ops = (*parked, answer("a", 1), *rounds(2), submit("c", 4, 5), submit("d", 1, 4), *rounds(5), answer("b", 1))
+    return ("KV-15",), settings, (*ops, *rounds(6))
+
+
+def the_host_has_room_for_full_blocks_alone() -> _Built:
+    """A victim has begun another one, so it is computed again."""
+    settings = Settings(blocks=6, block_size=2, token_budget=8, host_blocks=2, recover="swap")
+    return ("PRE-8",), settings, (submit("a", 3, 8), submit("b", 2, 9), *rounds(24))
+
+
+def the_link_needs_most_of_its_time_for_whoever_left() -> _Built:
+    ops = (submit("a", 4, 4), *rounds(1), BEGIN_TRANSFER, cancel("a"), submit("b", 4, 4), Op("tick", ns=60), *rounds(1))
+    return ("KV-9",), TWO_POOLS, (*ops, END_TRANSFER, *rounds(1), *TRANSFER, *rounds(4))
 
 
 def drafts_are_right_and_wrong() -> _Built:
@@ -63,13 +85,23 @@ def a_victim_would_have_had_drafts() -> _Built:
     return ("STEP-6", "STEP-7"), settings, (*(submit(name, 1, 5) for name in "abc"), *rounds(16))
 
 
+def a_prompt_comes_where_decodes_had_drafts() -> _Built:
+    """Steps are of one phase: they are not in the next one."""
+    settings = evolve(DRAFTING, batch_mix="exclusive", phase_first="prefill")
+    return ("STEP-6", "STEP-16"), settings, (submit("a", 3, 9), *rounds(3), submit("b", 3, 4), *rounds(8))
+
+
 BUILDERS: tuple[Callable[[], _Built], ...] = (
     the_victim_came_before_those_who_stay,
     somebody_of_a_better_class_needs_the_blocks_of_two,
     what_never_fits_would_reserve_all_of_it,
     equal_prompts_come_at_once,
     who_waits_has_a_prefix_that_is_leased,
+    two_who_are_parked_have_the_same_prefix,
+    the_host_has_room_for_full_blocks_alone,
+    the_link_needs_most_of_its_time_for_whoever_left,
     drafts_are_right_and_wrong,
     a_victim_would_have_had_drafts,
     decodes_with_drafts_share_a_small_budget,
+    a_prompt_comes_where_decodes_had_drafts,
 )

@@ -18,11 +18,11 @@ from schedspec.spec.monitor import Monitor, StepView
 from schedspec.spec.pooled import new_monitor
 from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.rules.base import TraceRule
-from schedspec.spec.trace import read_trace
 from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import Header, Message
 from schedspec.spec.waiting import LIMITS, Reason, reason_of
 
+from .archives import read_recorded
 from .determinism import Difference
 from .page import Case, shown_path
 from .pasted import as_test, has_test
@@ -134,7 +134,7 @@ def stored_failure(trace: Path, told: Mapping[str, Any]) -> Shown:
     """A failure of its trace and, where it is there, its script."""
     rule, script = trace.stem, trace.with_suffix(".json")
     stored = load_failure(script) if script.exists() else None
-    header, messages = read_trace(trace)
+    header, messages = read_recorded(trace)
     run = list(messages)
     timeline, broken = watched(header, run, apart=is_short(run))
     violation = next((v for v in broken if v.rule == rule), None)
@@ -184,7 +184,7 @@ def _difference(script: Path, stored: Stored | None) -> Difference | None:
 def neighbourhoods(trace: Path, violations: Sequence[Violation], around: int = NEIGHBOURHOOD) -> list[Case]:
     """Breaks late in a run of any length, each with the messages before it.  The run is read once more; memory is that
     of these messages, and of what lives."""
-    header, messages = read_trace(trace)
+    header, messages = read_recorded(trace)
     monitor = new_monitor(header, explain=True)
     drawn = {violation.conjunct: Timeline(header, max(1, violation.message - around + 1)) for violation in violations}
     kept: deque[Message] = deque(maxlen=around)
@@ -223,5 +223,5 @@ def _broken_by(monitor: Any, message: Message) -> list[Violation]:
 
 def beginning(trace: Path, most: int) -> Timeline:
     """Of a run that breaks nothing; `most`: so many messages of it can be read."""
-    header, messages = read_trace(trace)
+    header, messages = read_recorded(trace)
     return watched(header, islice(messages, min(most, NEIGHBOURHOOD)))[0]

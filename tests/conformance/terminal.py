@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -18,6 +18,7 @@ from schedspec.spec.catalogue import registry
 
 if TYPE_CHECKING:
     from .check import Check, Failure, Findings, RuleResult
+    from .fleet import FleetReport
     from .matrix import Outcome
     from .page import Case
     from .recorded import Judged
@@ -56,6 +57,9 @@ def print_check(check: "Check", folder: Path) -> None:
     if findings.refused_settings:
         refused = ", ".join(sorted(findings.refused_settings))
         _line(f"settings that the subject refuses, so not tried: {escape(refused)}")
+    _line(escape(findings.coverage.in_short()))
+    for sentence in searched(check):
+        _line(escape(sentence))
     unseen = [rule for rule, result in results(findings).items() if result.verdict == "not exercised"]
     claimed = [rule for rule in unseen if registry.rules[rule].binding.claims]
     if claimed:
@@ -71,6 +75,34 @@ def print_check(check: "Check", folder: Path) -> None:
         f"[bold {_colour(findings)}]{escape(check.name)}: {headline(findings)}[/]  seed {check.seed}, "
         f"{findings.runs} runs, {check.seconds:.1f} s; report in {escape(str(folder))}"
     )
+
+
+def searched(check: "Check") -> Iterator[str]:
+    """What a search that goes on for long says of itself."""
+    told = check.findings.searched
+    if told.get("kind") == "soak":
+        sizes = ", ".join(f"{size['runs']:,} {kind}" for kind, size in told["sizes"].items())
+        memory = told["memory_mib"]
+        yield (
+            f"soak: {told['runs']:,} runs ({sizes}), {told['pairs']:,} pairs, {told['pairs_per_s']:,} pairs/s; memory "
+            f"{memory['after_a_minute']:,} MiB after a minute, {memory['at_the_end']:,} at the end"
+        )
+        for conjunct, times in told["failed"].items():
+            again = f"; again: {check.again(times['first_run'])}" if times["first_run"] is not None else ""
+            yield f"  {conjunct} broke in {times['runs']:,} runs{again}"
+        yield f"  run number K alone: {check.again('K')}"
+    if told.get("kind") == "small scope":
+        looked = [case for case in told["cases"] if case["outcome"] != "refused"]
+        yield (
+            f"small scopes: {len(looked)} cases of {len(told['cases'])} (others refused), {told['states']:,} states, "
+            f"{told['transitions']:,} transitions, {told['calls']:,} calls judged; {told['runs']:,} runs from the start"
+        )
+        for case in told["cases"]:
+            size = f"{case['states']:,} states" if "states" in case else f"{case.get('runs', 0):,} runs"
+            why = f": {case['why']}" if case["why"] else ""
+            yield f"  {case['case']} ({case['says']}): {size}, {case['outcome']}{why}"
+        if not told["whole"]:
+            yield "  time was up before all was looked at, so nothing passes: give it more by --seconds"
 
 
 def print_matrix(outcomes: Sequence["Outcome"], folder: Path, seconds: float) -> None:
@@ -211,6 +243,75 @@ def counted_progress(what: str, total: int) -> Iterator[Callable[[Any], None]]:
     with Progress(*columns, TimeElapsedColumn(), console=err) as bars:
         task = bars.add_task(what, total=total)
         yield lambda _: bars.advance(task)
+
+
+Step = Callable[[int], None]
+
+
+@contextmanager
+def unit_progress(*, quiet: bool) -> Iterator[tuple[Callable[[int, int], None], Step]]:
+    """Units of a campaign: how many are done, how many failures there are, how fast it goes, and how long it takes."""
+    columns = (
+        SpinnerColumn(),
+        BarColumn(bar_width=30),
+        TextColumn("{task.completed}/{task.total} units"),
+        TextColumn("{task.fields[failures]} failures"),
+        TextColumn("{task.fields[rate]}/s"),
+        TimeRemainingColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=err, disable=quiet) as bars:
+        task = bars.add_task("units", total=None, failures=0, rate="–")
+        found = 0
+
+        def begin(total: int, done: int) -> None:
+            bars.update(task, total=total, completed=done)
+
+        def step(failures: int) -> None:
+            nonlocal found
+            found += failures
+            bars.advance(task)
+            speed = bars.tasks[0].speed
+            bars.update(task, failures=found, rate="–" if speed is None else f"{speed:.3g}")
+
+        yield begin, step
+
+
+def print_fleet(report: "FleetReport", folder: Path) -> None:
+    """Which rules, at which engines, first when, how often; a page for each broken rule is named."""
+    from .fleet import engine_folder, first_of_each, fleet_page
+
+    plain = report.plain
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("rule", "verdict", "engines", "breaks", "first at (now_ns)", "first engine", "exercised"):
+        table.add_column(name, no_wrap=name != "first engine", justify="right" if name in RIGHT else "left")
+    rows = {rule: (one, len(one.get("engines", ()))) for rule, one in (report.rules | plain["fleet"]).items()}
+    for rule, (one, engines) in rows.items():
+        first = (f"{one['first_ns']:,}", escape(one["first_engine"])) if engines else ("", "")
+        colour = COLOURS.get(one["verdict"], "dim")
+        many, breaks = f"{engines or ''}", f"{one.get('breaks') or ''}"
+        table.add_row(rule, f"[{colour}]{one['verdict']}[/]", many, breaks, *first, f"{one['exercised']:,}")
+    out.print(table)
+    for one in first_of_each(report.fleet.broken).values():
+        out.print()
+        for line in fleet_page(one, report):
+            out.print(Text(line), soft_wrap=True)
+    shown: set[str] = set()
+    for result in report.engines:
+        for rule, failure in result["failures"].items():
+            if rule not in shown:
+                out.print()
+                out.print(Text(failure["page"]), soft_wrap=True)
+            shown.add(rule)
+            page = folder / engine_folder(result["engine"]) / "failures" / f"{rule}.md"
+            _line(f"{escape(result['engine'])} breaks {rule}: {escape(str(page))}")
+    for fault in plain["faults"]:
+        print_void(fault)
+    names = {result["engine"] for result in report.engines}
+    _line(f"{len(names):,} engines, {plain['messages']:,} messages; report in {escape(str(folder))}")
+
+
+RIGHT = ("engines", "breaks", "first at (now_ns)", "exercised")
 
 
 def _print_failure(check: "Check", failure: "Failure", folder: Path) -> None:

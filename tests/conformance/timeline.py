@@ -105,7 +105,7 @@ class Cell:
 class Column:
     """A step (its id, and whose), or what came between it and the next one.  `first` and `last`: its messages, as the
     monitor counts them, the latter of this `kind`.  `changed`: places of blocks that changed, with what they are used
-    for after it."""
+    for after it.  `counters`: of clients, as a snapshot shows them."""
 
     step: int | None
     pool: str
@@ -117,6 +117,7 @@ class Column:
     counts: dict[tuple[str, str], int] = Factory(dict)
     tokens: int = 0
     kind: str = ""
+    counters: dict[str, int] = Factory(dict)
     calls: list[str] = Factory(list)
     events: list[str] = Factory(list)
 
@@ -225,6 +226,7 @@ class Timeline:
         if message.kind in ("observe", "end"):
             if self.columns:
                 self.columns[-1].last = self.message
+                self.columns[-1].counters = dict(message.answer.client_counters) if message.answer else {}
             return
         is_drawn = self._begun
         if is_drawn:

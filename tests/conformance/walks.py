@@ -7,10 +7,11 @@ priorities, cancels and early stops or without.  Memory is short in all of them:
 
 from collections.abc import Iterable, Sequence
 from random import Random
+from typing import Any
 
-from attrs import evolve, frozen
+from attrs import asdict, evolve, frozen
 
-from schedspec.spec.vocabulary import OPEN, Policy, Settings, blocks_for
+from schedspec.spec.vocabulary import OPEN, Door, Policy, Settings, blocks_for
 
 from .features import (
     at_the_door,
@@ -32,7 +33,8 @@ POLICIES: tuple[Policy, ...] = ("vtc", "vtc", "lcf", "round_robin", "edf", "sjf"
 
 @frozen
 class Mood:
-    """Chances in percent, and the longest prompt and output.  `urgent`: who comes later is served first."""
+    """Chances in percent, and the longest prompt and output.  `urgent`: who comes later is served first; `pauses`:
+    how many steps there may be between two arrivals."""
 
     shared_prefix: int
     priorities: int
@@ -44,6 +46,7 @@ class Mood:
     longest_output: int
     requests: int
     clients: str = "ab"
+    pauses: tuple[int, ...] = (0, 0, 1, 1, 2, 4)
 
 
 def walk(seed: int, policies: Sequence[Policy] = ()) -> Script:
@@ -51,12 +54,29 @@ def walk(seed: int, policies: Sequence[Policy] = ()) -> Script:
     dice = Random(seed)
     mood = _crowded(Random(f"crowd {seed}"), _mood(dice))
     world = _of_some_policy(Random(f"policy {seed}"), _world(dice, mood))
+    return walk_in(dice, mood, world, seed, policies)
+
+
+@frozen
+class Scale:
+    """How many times as large limits are as in a tiny world: those that count requests, and those that count tokens."""
+
+    requests: int
+    tokens: int
+
+
+def walk_in(
+    dice: Random, mood: Mood, world: Settings, seed: int, policies: Sequence[Policy], scale: Scale | None = None
+) -> Script:
+    """Who comes into a world that was drawn, and what else is drawn for it.  Two pools are tiny ones, or none."""
     settings = with_features(Random(f"features {seed}"), world, policies)
     settings = with_door(Random(f"door {seed}"), settings)
     settings = with_alternatives(Random(f"alternatives {seed}"), settings)
     settings = with_host(Random(f"host {seed}"), settings)
     settings = with_parking(Random(f"parking {seed}"), settings)
-    if not policies or "fcfs" in policies:
+    if scale is not None:
+        settings = scaled(settings, scale)
+    elif not policies or "fcfs" in policies:
         settings = with_pools(Random(f"pools {seed}"), settings)
     settings = with_drafts(Random(f"drafts {seed}"), settings)
     settings = with_victims(Random(f"victims {seed}"), settings)
@@ -75,6 +95,31 @@ def walk(seed: int, policies: Sequence[Policy] = ()) -> Script:
         link = Random(f"link {seed}")
         ops = [one for op in ops for one in on_the_link(link, op, settings)]
     return Script(settings, seed, ops)
+
+
+OF_REQUESTS = ("client_seats", "prefilling_requests", "adapter_slots")
+OF_TOKENS = ("resident_tokens", "client_resident_tokens", "client_committed_cost", "quantum")
+"""Limits that are drawn for tiny worlds; those of the door are beside them."""
+
+
+def scaled(settings: Settings, scale: Scale) -> Settings:
+    """The same with limits in proportion; nobody is asked for the peak of hundreds of requests at each admission."""
+    if settings.reserve == "peak":
+        settings = evolve(settings, reserve="known")
+    limits: dict[str, Any] = {name: getattr(settings, name) * scale.requests for name in OF_REQUESTS}
+    limits |= {name: getattr(settings, name) * scale.tokens for name in OF_TOKENS}
+    limits["client_seats"] = min(limits["client_seats"], settings.seats)
+    lanes = tuple(
+        evolve(lane, queue_requests=lane.queue_requests * scale.requests, burst=lane.burst * scale.tokens)
+        for lane in settings.lanes
+    )
+    return evolve(settings, **limits, door=_scaled_door(settings.door, scale), lanes=lanes)
+
+
+def _scaled_door(door: Door, scale: Scale) -> Door:
+    times = {"tokens": scale.tokens, "requests": scale.requests}
+    limits = asdict(door).items()
+    return evolve(door, **{name: value * times.get(name.rpartition("_")[2], 1) for name, value in limits})
 
 
 def plain_walk(seed: int) -> Script:
@@ -161,7 +206,7 @@ def _arrival(dice: Random, mood: Mood, families: list[tuple[int, ...]], number: 
 def _pause(dice: Random, mood: Mood, latest: int) -> list[Op]:
     """Steps until the next arrival, some ahead of their results; or nothing, and a burst comes."""
     ops: list[Op] = []
-    for _ in range(dice.choice((0, 0, 1, 1, 2, 4))):
+    for _ in range(dice.choice(mood.pauses)):
         ops.append(STEP)
         if dice.randrange(100) < mood.ahead:
             ops.append(STEP)

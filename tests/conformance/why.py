@@ -15,11 +15,11 @@ from attrs import Factory, asdict, define, evolve, frozen
 from schedspec.spec.entering import is_held
 from schedspec.spec.monitor import Monitor, StepView
 from schedspec.spec.rules.base import TraceRule
-from schedspec.spec.trace import read_trace
 from schedspec.spec.tracks import Track
 from schedspec.spec.vocabulary import NS_PER_S, Delta, Header, Message, Plan, Receipt, Request
 from schedspec.spec.waiting import LIMITS, Reason, reason_of
 
+from .archives import read_recorded
 from .narrate import counted
 
 MOST_NAMED = 8
@@ -271,7 +271,7 @@ def _for_whom(requester: str | None, own: str) -> str:
 
 def tell(path: Path, request: str) -> Story:
     """Read a trace for one request.  Raises ValueError if it is not in it."""
-    header, messages = read_trace(path)
+    header, messages = read_recorded(path)
     return tell_of(header, messages, request)
 
 

@@ -73,8 +73,8 @@ OPTIMIZED = (
     Change("calendar", "start = issued - self.steps", "start = issued - self.steps + 1"),
     Change("calendar", "held * self.block_size - start, end))", "held * self.block_size - start - 1, end))"),
     Change("calendar", "rows.outputs[which] -= self.done", "pass"),
-    Change("calendar", "self.next_end = min(self.next_end, int(end.min()))", "pass"),
-    Change("calendar", "self.next_end = int(self.ends.min())", "pass"),
+    Change("calendar", "self.next_end = min(self.next_end, int(np.minimum.reduce(end)))", "pass"),
+    Change("calendar", "self.next_end = int(np.minimum.reduce(self.ends))", "pass"),
     Change("calendar", "self.fresh = len(which)", "pass"),
     Change("calendar", "rows.outputs[left] += self.done", "pass"),
     Change("calendar", "self.columns[:, place + 1 :]", "self.columns[:, place:]"),
@@ -169,7 +169,11 @@ OPTIMIZED = (
     ),
     Change("blocks", "self._reach(held + count)", "self._reach(held)"),
     Change("blocks", "self.tables[rows[0], : held[0]][::-1].copy()", "self.tables[rows[0], : held[0]].copy()"),
-    Change("blocks", "self._reach(int((held + counts).max()))", "self._reach(int((held + counts).max()) - 1)"),
+    Change(
+        "blocks",
+        "self._reach(int(np.maximum.reduce(held + counts)))",
+        "self._reach(int(np.maximum.reduce(held + counts)) - 1)",
+    ),
     Change(
         "batch",
         "kept = int(np.searchsorted(self.growing, count))",

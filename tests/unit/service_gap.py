@@ -42,7 +42,7 @@ def gap(driver: Driver, *, waits: str, served: str, both: bool = True) -> Gap:
     """The messages of a run once more, with somebody who measures."""
     monitor = Monitor(Header(settings=driver.monitor.settings, capabilities=driver.monitor.capabilities))
     measured = Gap(waits, served, both)
-    monitor._listeners["on_charge"].append(measured)
+    monitor._listeners["on_charge"].append(measured.on_charge)
     monitor.keeps_ledger = True
     for message in driver.messages:
         monitor.feed(message)

@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 from attrs import evolve
 from click.testing import CliRunner, Result
+from tests import reports_index
 from tests.unit import browser as browsers
 from tests.unit.browser import Browser
 
@@ -23,6 +24,7 @@ from schedspec.conformance.badge import badge
 from schedspec.conformance.check import Check, Depth, Failure
 from schedspec.conformance.driver import Driver, replay
 from schedspec.conformance.names import Names
+from schedspec.conformance.project import Shortening
 from schedspec.conformance.script import BEGIN_TRANSFER, COMPLETE, STEP, Op, Script, cancel, rounds, submit
 from schedspec.conformance.timeline import Timeline, histories
 from schedspec.conformance.walks import walk
@@ -92,7 +94,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Reports of recorded runs: a leak, hostile names, a long one, and a clean one."""
     folder = tmp_path_factory.mktemp("pages")
     monkeypatch = pytest.MonkeyPatch()
-    monkeypatch.setattr(recorded, "SHORTEN_S", 0.0)
+    monkeypatch.setattr(recorded, "BY_TIME", Shortening(0.0))
     leak = run_of(
         [submit("a", 3, 2), submit("b", 5, 3), *rounds(1), STEP, cancel("a")], Settings(blocks=8, block_size=2)
     )
@@ -444,3 +446,11 @@ def test_blocks_are_drawn_as_the_scheduler_shows_them(seed: int) -> None:
         running = {request for request, view in message.answer.requests.items() if view.state == "running"}
         assert {request for request, known in timeline.known.items() if known.doing == "runs"} == running
     assert looked
+
+
+def test_the_index_of_stored_reports_is_of_what_is_there() -> None:
+    assert reports_index.lost() == []
+    assert (ROOT / "tests/reports/README.md").read_text(encoding="utf-8") == reports_index.page()
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (folder,) = re.findall(r"^vllm_reports := (.*)$", makefile, re.MULTILINE)
+    assert (ROOT / folder / "known.json").exists()

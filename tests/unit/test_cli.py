@@ -13,6 +13,7 @@ from tests.bench.recording import Recorder, requests
 
 from schedspec.cli import cli
 from schedspec.spec.catalogue import registry
+from schedspec.spec.fleets.rules import RULES as FLEET
 from schedspec.spec.trace import TraceWriter
 from schedspec.spec.vocabulary import Message, Settings
 
@@ -104,7 +105,7 @@ def test_a_broken_should_is_status_0_and_3_when_strict(tmp_path: Path) -> None:
 
 def test_rules_and_explain_speak_of_every_rule() -> None:
     cards: dict[str, Any] = json.loads(run("rules", "--json").output)
-    assert set(cards) == set(registry.rules)
+    assert set(cards) == {*registry.rules, *FLEET}
     for rule, card in cards.items():
         shown = run("explain", rule)
         assert shown.exit_code == 0

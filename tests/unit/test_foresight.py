@@ -61,7 +61,7 @@ def test_an_oracle_that_says_so_is_not_bound() -> None:
     assert registry.missing("ADMIT-9", Oracle(SMALL, 0).capabilities()) == "not claimed"
     check = Check(name="it", factory=Oracle, seed=0, depth=DEPTHS["quick"])
     for script in (SCRIPT, evolve(SCRIPT, seed=1)):
-        check._run(script, "a run")
+        check.run_script(script, "a run")
     check._determinism()
     assert "ADMIT-9" not in check.findings.broken
     assert results(check.findings)["ADMIT-9"].verdict == "not claimed"

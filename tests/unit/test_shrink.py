@@ -5,7 +5,7 @@ import random
 import pytest
 
 from schedspec.conformance.driver import Driver, replay
-from schedspec.conformance.project import shortened
+from schedspec.conformance.project import Shortening, shortened
 from schedspec.conformance.script import COMPLETE, STEP, Op, Script, cancel, from_json, submit, to_json
 from schedspec.conformance.shrink import Shrinker, Target
 from schedspec.reference import make
@@ -48,7 +48,7 @@ def test_a_recorded_failure_becomes_shorter(rule: str) -> None:
     driver = long_run(rule)
     violation = next(v for v in driver.broken if v.rule == rule)
     also = frozenset(v.rule for v in driver.broken)
-    found, messages = shortened(driver.header, driver.messages, violation, also, 10.0)
+    found, messages = shortened(driver.header, driver.messages, violation, also, Shortening(10.0))
     assert found.conjunct == violation.conjunct
     assert found.message == len(messages)
     assert len(messages) < len(driver.messages) / 2

@@ -137,6 +137,20 @@ def served(client: str, arrived_s: int, prompt: int, outputs_s: list[float]) -> 
     return record
 
 
+@pytest.mark.parametrize("gap", [0, 2])
+@pytest.mark.parametrize("begin", [0, 3, 12, 25])
+@pytest.mark.parametrize("lengths", [(4,), (3, 3, 3), (5, 1, 4, 7, 30)])
+def test_steps_in_one_go_fill_the_windows_as_one_by_one(gap: int, begin: int, lengths: tuple[int, ...]) -> None:
+    one, other = Timeline(10), Timeline(10)
+    for line in (one, other):
+        line.add(0, begin, 5)
+    ends = [begin + (gap + 1) * (n + 1) + sum(lengths[: n + 1]) for n in range(len(lengths))]
+    one.add_steps(begin, ends, 7, 2, gap)
+    for number, (start, end) in enumerate(zip([begin, *ends], ends, strict=False)):
+        other.add(start + gap, end, 7 + 2 * (number + 1))
+    assert (one.integrals, one.maxima) == (other.integrals, other.maxima)
+
+
 def test_service_is_compared_as_vtc_does() -> None:
     """Windows of 4 s, a new one each 2 s.  A gets 10 + 2 in the first half, then nothing; B asks for 20 + 2, and gets
     it in the second half; C asks for nothing, and is owed nothing."""

@@ -7,7 +7,7 @@ from schedspec.conformance.scenarios import scenarios
 from schedspec.conformance.variations import varied
 from schedspec.reference import make
 
-SEEDS = range(150)
+SEEDS = range(100)
 
 
 def test_a_seed_is_a_script() -> None:

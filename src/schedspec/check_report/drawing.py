@@ -21,6 +21,7 @@ MOST_CELLS = 80_000
 """Beyond that a browser is slow, and columns at the beginning are left out."""
 MOST_LETTERS = 600
 HUES = 8
+MOST_CLIENTS = 16
 
 
 @frozen
@@ -77,6 +78,7 @@ class Drawing:
 
     heads: list[Head]
     requests: list[Row]
+    counters: list[Row]
     bars: list[Row]
     blocks: list[Row]
     log: list[Entry]
@@ -129,9 +131,16 @@ class Drawing:
     def signs(self) -> str:
         return "".join(spot.text for row in self.requests for spot in row.spots)
 
+    @property
+    def kinds(self) -> set[str]:
+        """What the legend has to explain."""
+        rows = (*self.requests, *self.blocks)
+        return {word for classes in {spot.classes for row in rows for spot in row.spots} for word in classes.split()}
+
 
 class Drawer:
-    """`bad`: the message that breaks the rule, as the monitor counts; `number`: how the step table counts one."""
+    """`bad`: the message that breaks the rule, as the monitor counts; `number`: how the step table counts one; `clock`:
+    how times are written, where the clock moves."""
 
     def __init__(
         self,
@@ -140,12 +149,14 @@ class Drawer:
         matter: frozenset[str],
         names: Names,
         number: Callable[[int], int],
+        clock: Callable[[int], str] | None = None,
     ) -> None:
         self.timeline = timeline
         self.bad = bad
         self.matter = matter
         self.names = names
         self.number = number
+        self.clock = clock
         self.columns, self.cut = _fitting(list(timeline.columns), bad)
         self.bad_place = next((n for n, column in enumerate(self.columns) if _has(column, bad)), None)
         self.shown = _shown_columns(len(self.columns), self.bad_place)
@@ -158,6 +169,7 @@ class Drawer:
         return Drawing(
             heads=[self._head(place, column) for place, column in enumerate(self.columns)],
             requests=self._requests(),
+            counters=list(self._counters()),
             bars=list(self._bars()) if self.timeline.shows_blocks else [],
             blocks=blocks,
             log=list(self._log()),
@@ -246,6 +258,18 @@ class Drawer:
     def _hue(self, request: str) -> str:
         return f"h{self.timeline.numbers.get(request, 0) % HUES}"
 
+    def _counters(self) -> Iterator[Row]:
+        """Of each client, where snapshots show any: written where it changes."""
+        clients = dict.fromkeys(client for column in self.columns for client in column.counters)
+        for client in list(clients)[:MOST_CLIENTS]:
+            spots, last = [], None
+            for column in self.columns:
+                now = column.counters.get(client, last)
+                text = "" if now == last else f"{now:,}"
+                spots.append(Spot("n", text, f"{now:,}") if now is not None else NOTHING)
+                last = now
+            yield Row(short_name(client), f"counter of {short_name(client)}", False, spots)
+
     # --- blocks ------------------------------------------------------------------------------------------
 
     def _bars(self) -> Iterator[Row]:
@@ -266,7 +290,7 @@ class Drawer:
             stops.append(f"var(--{state}) {begin:.1f}% {begin + share:.1f}%")
             begin += share
         stops.append(f"transparent {begin:.1f}%")
-        return Spot("bar", "", says, f"background:linear-gradient(to top,{','.join(stops)})")
+        return Spot("bar", "", says, f"background-image:linear-gradient(to top,{','.join(stops)})")
 
     def _blocks(self) -> list[Row]:
         """A row for each history: blocks that are always used alike share one."""

@@ -4,7 +4,7 @@ import base64
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from ..conformance.page import Page, kept_rows
 from ..conformance.shown import Shown
 from ..conformance.timeline import Timeline
 from ..spec.catalogue import registry
+from ..spec.vocabulary import Message
 from .drawing import Drawer, Drawing, Spot
 
 TEMPLATES = Path(__file__).parent
@@ -34,6 +35,7 @@ VERDICTS = ("fail", "void", "known", "unknown", "pass", "not exercised", "not ob
 @frozen
 class TableRow:
     number: int
+    at: str
     call: str
     answer: str
     is_bad: bool
@@ -52,6 +54,7 @@ class View:
     proof: Sequence[tuple[str, str]]
     notes: Sequence[tuple[str, str]]
     rows: Sequence[TableRow]
+    is_timed: bool
     left_out: int
     legend: str
     drawing: Drawing
@@ -97,8 +100,9 @@ def view_of(one: Shown) -> View:
     case, page = one.case, Page(one.case)
     names = Names(case.messages)
     bad = _bad_message(one)
-    drawing = Drawer(one.timeline, bad, page.matter, names, _numbering(one)).drawing()
-    rows = list(_rows(page))
+    clock = clock_of(case.messages)
+    drawing = Drawer(one.timeline, bad, page.matter, names, _numbering(one), clock).drawing()
+    rows = list(_rows(page, clock))
     return View(
         id=case.rule,
         rule=case.rule,
@@ -108,6 +112,7 @@ def view_of(one: Shown) -> View:
         proof=[(word, _cut(text)) for word, text in page.above],
         notes=[(word, text) for word, text in page.below if word not in ("Again", "Files")],
         rows=rows,
+        is_timed=clock is not None,
         left_out=len(page.lines) - len(rows) + case.before,
         legend=" ".join(page.legend()),
         drawing=drawing,
@@ -145,15 +150,30 @@ def _numbering(one: Shown) -> Any:
     return lambda message: numbers[message - first] if 0 <= message - first < len(numbers) else number
 
 
-def _rows(page: Page) -> Iterator[TableRow]:
+def clock_of(messages: Sequence[Message]) -> Callable[[int], str] | None:
+    """How times are written: all in one unit; None where the clock stands still."""
+    times = [message.now_ns for message in messages]
+    if not times or times[0] == times[-1]:
+        return None
+    return "{:,} ns".format if times[-1] < 10**7 else lambda ns: f"{ns / 1e6:,.3f} ms"
+
+
+def _rows(page: Page, clock: Callable[[int], str] | None) -> Iterator[TableRow]:
     lines = page.lines
+    calls = [m.now_ns for m in page.case.messages if m.kind not in ("observe", "end")]
     ones = [1] * len(lines)
     kept = kept_rows(lines, ones, MOST_ROWS, page.matter) if lines else []
     shown = set(kept_rows(lines, ones, ROWS_SHOWN, page.matter)) if lines else set()
     for place in kept:
         line = lines[place]
+        at = min(max(line.number - page.case.before - 1, 0), len(calls) - 1)
         yield TableRow(
-            line.number, _cut(printable(line.call)), _cut(printable(line.answer)), line.bad, place not in shown
+            number=line.number,
+            at=clock(calls[at]) if clock and calls else "",
+            call=_cut(printable(line.call)),
+            answer=_cut(printable(line.answer)),
+            is_bad=line.bad,
+            is_folded=place not in shown,
         )
 
 

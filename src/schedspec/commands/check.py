@@ -3,21 +3,26 @@
 import json
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 from attrs import evolve
 
+from ..campaigns import Unit
 from ..conformance import terminal
 from ..conformance.files import file_name
 from ..spec.vocabulary import Settings
+from .campaign import UNITS, folder_of, in_units, is_campaign, run_units
+from .exhaust import clean_cases
 from .parts import (
     DEFAULT_FIRST_S,
     WORKLOAD_HELP,
     command_line,
     counted,
     ensure_writable,
+    interrupted_by_sigterm,
     kept_off_stdout,
     known_rules,
     one_sentence,
@@ -29,11 +34,22 @@ from .parts import (
 )
 from .replay import profile_of
 
+DEPTH_NAMES = ("smoke", "quick", "standard", "small-scope", "soak")
+
 
 @click.command()
 @click.argument("subject")
-@click.option("--depth", type=click.Choice(["smoke", "quick", "standard", "soak"]), default="quick", show_default=True)
-@click.option("--seconds", type=click.FloatRange(min=1), default=600, help="How long a soak takes.", show_default=True)
+@click.option("--depth", type=click.Choice(DEPTH_NAMES), default="quick", show_default=True)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=1),
+    default=600,
+    help="How long a soak takes, and at most a search in small scopes.",
+    show_default=True,
+)
+@click.option("--run", "alone", type=click.IntRange(min=0), help="Of a soak this run alone, by its number.")
+@click.option("--runs", type=click.IntRange(min=1), help="A soak of so many runs, in units, however long they take.")
+@in_units
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--workload", help=f"{WORKLOAD_HELP}; 'none' for none.  Default: azure, or else fitted:azure-conv.")
 @click.option("--first-s", default=str(DEFAULT_FIRST_S), help="Seconds of the recorded workload.", show_default=True)
@@ -69,6 +85,8 @@ def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
     with one_sentence(ctx):
         from ..conformance.baseline import BaselineError, expect, stand, update
         from ..conformance.check import exit_status
+        from ..conformance.folder import empty_failures
+        from ..conformance.report import keep_failure
         from ..spec.protocol import ProtocolError
         from ..spec.workloads import WorkloadError
 
@@ -79,14 +97,18 @@ def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
         known = _known_failures(subject, options)
         if options["junit"] is not None:
             ensure_writable(options["junit"], "JUnit XML")
-        folder = report_folder(options["report"] or Path("build") / "report" / file_name(subject))
+        folder = report_folder(folder_of(options, file_name(subject)))
+        if run.depth.name == "soak":
+            empty_failures(folder)
+            run.keep = partial(keep_failure, folder, run)
         try:
-            with terminal.progress(quiet=quiet) as run.progress, kept_off_stdout(quiet):
+            with interrupted_by_sigterm(), terminal.progress(quiet=quiet) as run.progress, kept_off_stdout(quiet):
                 if known is not None:
                     again = {"mode": run.mode, "rerun": run.rerun or (), "timeout_s": run.timeout_s}
                     standings = list(stand(known, run.factory, **again))
                     expect(run, standings, update=options["update_baseline"])
-                run.run()
+                if options["runs"] is None:
+                    run.run()
             if known is not None and options["update_baseline"]:
                 run.findings.notes.append(update(known, run, standings, strict=strict))
         except (ProtocolError, WorkloadError, BaselineError, OSError) as fault:
@@ -95,6 +117,8 @@ def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
                 run.findings.faults.append(fault)
             _write(run, folder, options)
             raise
+        if options["runs"] is not None:
+            _run_parts(run, folder, options)
         if not quiet:
             terminal.print_check(run, folder)
         _write(run, folder, options)
@@ -102,10 +126,48 @@ def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
     sys.exit(status)
 
 
-def _new_check(subject: str, options: Mapping[str, Any]) -> Any:
-    from ..conformance.check import DEPTHS, Check, soak
+def _run_parts(run: Any, folder: Path, options: Mapping[str, Any]) -> None:
+    """A unit for so many runs of a soak, from their numbers alone."""
+    from ..conformance.soak_parts import PER_PART, merge_parts
 
-    depth = soak(options["seconds"]) if options["depth"] == "soak" else DEPTHS[options["depth"]]
+    runs, quiet = options["runs"], options["as_json"]
+    given = {"subject": run.name} | {name: options[name] for name in ("seed", "settings", "rules", "timeout_s")}
+    units = [
+        Unit(f"runs from {start}", f"{UNITS}:soak_part", given | {"start": start, "end": min(start + PER_PART, runs)})
+        for start in range(0, runs, PER_PART)
+    ]
+    parts = run_units(units, folder, options, failures=lambda part: len(part["examples"]), quiet=quiet)
+    run.command = run.again(0).replace(" --run 0", f" --runs {runs}", 1)  # the same wherever it ran
+    with kept_off_stdout(quiet):
+        merge_parts(run, parts)
+
+
+def _ensure_units(options: Mapping[str, Any]) -> None:
+    """What is cut into units is a number of runs of a soak."""
+    if options["runs"] is None:
+        if is_campaign(options):
+            raise click.UsageError("--on and --resume are for a soak of a number of runs: --depth soak --runs 10000")
+        return
+    if options["depth"] != "soak":
+        raise click.UsageError("--runs is for --depth soak")
+    for name in ("alone", "baseline", "workload"):
+        if options[name] is not None:
+            option = {"alone": "--run"}.get(name, f"--{name}")
+            raise click.UsageError(f"{option} does not go with --runs: leave one of them out")
+
+
+def _replays(depth: str, options: Mapping[str, Any]) -> bool:
+    return depth != "small-scope" and options["runs"] is None
+
+
+def _new_check(subject: str, options: Mapping[str, Any]) -> Any:
+    _ensure_units(options)
+    from ..conformance.check import DEPTHS, Check, small_scope, soak
+
+    depths = DEPTHS | {make.name: make for make in (soak(options["seconds"]), small_scope(options["seconds"]))}
+    depth = depths[options["depth"]]
+    if options["alone"] is not None and depth.name != "soak":
+        raise click.UsageError("--run is the number of a run of a soak: write --depth soak, too")
     pinned = read_settings(options["settings"])
     Settings(**pinned)  # do they contradict each other?
     wall_s = options["workload_s"] or (None if options["workload"] else depth.workload_s)
@@ -115,12 +177,14 @@ def _new_check(subject: str, options: Mapping[str, Any]) -> Any:
         seed=options["seed"],
         mode="raw" if subject.endswith("-raw") else "shipped",
         depth=evolve(depth, workload_s=wall_s),
-        workload=workload_of(options, as_json=options["as_json"]),
+        workload=workload_of(options, as_json=options["as_json"]) if _replays(depth.name, options) else None,
         step_time=step_time_of(options),
         rerun=[sys.executable, "-m", "schedspec", "rerun", subject],
         only=known_rules(options["rules"]),
         pinned=pinned,
         timeout_s=options["timeout_s"],
+        alone=options["alone"],
+        cases=clean_cases() if depth.name == "small-scope" else (),
         command=command_line(),
     )
 

@@ -3,13 +3,15 @@
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import click
-from attrs import evolve
+from attrs import asdict, evolve
 
+from ..campaigns import Unit
 from ..conformance import terminal
+from .campaign import UNITS, folder_of, in_units, is_campaign, run_units
 from .parts import DEFAULT_TIMEOUT_S, one_sentence, subject_of
 
 
@@ -28,6 +30,7 @@ from .parts import DEFAULT_TIMEOUT_S, one_sentence, subject_of
 )
 @click.option("--jobs", type=click.IntRange(min=1), help="Cases at a time.  Default: one per core.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@in_units
 @click.option("--write", is_flag=True, help="Write what is found to exhausted.toml and README.md of proofs.")
 @click.pass_context
 def exhaust(ctx: click.Context, /, names: tuple[str, ...], **options: Any) -> None:
@@ -37,16 +40,26 @@ def exhaust(ctx: click.Context, /, names: tuple[str, ...], **options: Any) -> No
     counterexample.  Exit status 1: something is not as expected there, or another subject breaks a MUST.
     """
     with one_sentence(ctx):
-        from ..conformance.small_scope.cases import TRUSTED, Manner, differences, faults, run_cases
+        from ..conformance.small_scope.cases import TRUSTED, Manner, differences, faults, found_again, run_cases
         from ..proofs import exhausted, manifest, page
 
         if options["write"] and options["subject"]:
             raise ValueError("--write is about the cases as they are: leave --subject out")
         cases = _cases(names, options["subject"], deep=options["deep"])
         factories = {subject: subject_of(subject, DEFAULT_TIMEOUT_S) for subject in {case.subject for case in cases}}
-        with terminal.counted_progress("cases", len(cases)) as done:
-            manner = Manner(DEFAULT_TIMEOUT_S, options["calls"]) if options["subject"] else TRUSTED
-            found = run_cases(cases, factories, options["jobs"] or os.cpu_count() or 1, done, manner)
+        manner = Manner(DEFAULT_TIMEOUT_S, options["calls"]) if options["subject"] else TRUSTED
+        if is_campaign(options):
+            units = [
+                Unit(case.name, f"{UNITS}:exhaust_case", {"case": case.plain, "manner": asdict(manner)})
+                for case in cases
+            ]
+            results = run_units(
+                units, folder_of(options, "exhaust"), options, failures=_broken, quiet=options["as_json"]
+            )
+            found = [found_again(result) for result in results]
+        else:
+            with terminal.counted_progress("cases", len(cases)) as done:
+                found = run_cases(cases, factories, options["jobs"] or os.cpu_count() or 1, done, manner)
         if all(one.refused for one in found):
             raise ValueError(f"{options['subject']} refuses every case, so nothing was looked at: {found[0].refused}")
         if options["write"]:
@@ -71,6 +84,10 @@ def exhaust(ctx: click.Context, /, names: tuple[str, ...], **options: Any) -> No
     sys.exit(1 if wrong else 0)
 
 
+def _broken(result: Mapping[str, Any]) -> int:
+    return int(bool(result["stories"]))
+
+
 def _cases(names: Iterable[str], subject: str | None, *, deep: bool) -> list[Any]:
     """Those that were named, or all; another subject is asked what the reference answers well."""
     from ..conformance.small_scope.cases import Case
@@ -81,7 +98,19 @@ def _cases(names: Iterable[str], subject: str | None, *, deep: bool) -> list[Any
         if name not in cases:
             raise ValueError(f"there is no case {name!r}: they are {', '.join(map(repr, cases))}")
     chosen = [cases[name] for name in names] or [case for case in cases.values() if deep or not case.deep]
-    if subject is None:
-        return chosen
-    clean = [case for case in chosen if "refuted" not in (case.work, case.progress, case.starvation)]
-    return [evolve(case, subject=subject, judged=True) for case in clean if case.subject == "reference"]
+    return chosen if subject is None else [evolve(case, subject=subject, judged=True) for case in _clean(chosen)]
+
+
+def _clean(cases: Iterable[Any]) -> list[Any]:
+    """What the reference answers well: another subject can be asked the same."""
+    clean = [case for case in cases if "refuted" not in (case.work, case.progress, case.starvation)]
+    return [case for case in clean if case.subject == "reference"]
+
+
+def clean_cases() -> list[Any]:
+    """The same for a check, what takes the least time first."""
+    from ..conformance.small_scope.cases import Case
+    from ..proofs import exhausted
+
+    cases = _clean(Case(**plain) for plain in exhausted.read())
+    return sorted((case for case in cases if not case.deep), key=lambda case: case.states)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ..conformance import terminal
-from .parts import ensure_writable, one_sentence
+from .parts import command_line, ensure_writable, one_sentence
 
 
 @click.command()
@@ -42,7 +42,7 @@ def matrix(ctx: click.Context, /, subjects: tuple[str, ...], **options: Any) -> 
                 todo, command, folder, jobs=options["jobs"] or os.cpu_count() or 1, options=passed, done=done
             )
         seconds = time.monotonic() - begun
-        write_matrix(folder, outcomes, seconds)
+        write_matrix(folder, outcomes, seconds, command_line())
         terminal.print_matrix(outcomes, folder, seconds)
         status = exit_status(outcomes)
     sys.exit(status)

@@ -1,7 +1,10 @@
 """What several commands need: options read, one sentence for bad input, a folder for the report."""
 
+import os
 import shlex
+import signal
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -39,11 +42,22 @@ def ensure_writable(path: Path, what: str) -> None:
 
 def report_folder(folder: Path, report: str = "report.json") -> Path:
     """Made before anything runs, so that nothing is judged in vain."""
+    failures = folder / "failures"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / report).touch()
+        failures.mkdir(parents=True, exist_ok=True)
+        for path in (folder, failures):
+            probe = path / f".{os.getpid()}.probe"
+            probe.write_text("Is there room?")
+            probe.unlink()
+        for path in (folder / report, folder / "report.md"):
+            path.touch()
+            with path.open("a"):
+                pass
     except OSError as error:
-        raise ValueError(f"no report can be written to {folder}: {error.strerror}") from error
+        where = f" ({error.filename})" if error.filename and Path(error.filename) != folder else ""
+        raise ValueError(
+            f"no report can be written to {folder}: {error.strerror}{where}; name another folder by --report"
+        ) from error
     return folder
 
 
@@ -60,6 +74,23 @@ def writes_report(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise ValueError(f"the report in {folder} is not complete: {error.strerror}: {error.filename}") from error
+
+
+@contextmanager
+def interrupted_by_sigterm() -> Iterator[None]:
+    """Whoever is told to end behaves as if the keys were pressed: what was seen until then is reported."""
+
+    def interrupt(number: int, frame: Any) -> NoReturn:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
@@ -115,8 +146,11 @@ def known_rules(ids: Any) -> frozenset[str]:
     from difflib import get_close_matches
 
     from ..spec.catalogue import registry
+    from ..spec.fleets.rules import RULES as FLEET
 
     for rule in ids:
+        if rule in FLEET:
+            raise click.UsageError(f"{rule} is judged over several engines: `schedspec trace FOLDER` does it")
         if rule not in registry.rules:
             close = get_close_matches(rule.upper(), registry.rules, n=1)
             hint = f"did you mean {close[0]}?" if close else "`schedspec rules` lists them"

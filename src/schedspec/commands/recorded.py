@@ -6,12 +6,14 @@ from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..conformance import terminal
 from ..conformance.files import file_name
+from .campaign import in_units, is_campaign
+from .fleets import is_fleet, judge_fleet, under_one_clock
 from .parts import command_line, one_sentence, report_folder, writes_report
 
 if TYPE_CHECKING:
@@ -19,15 +21,27 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--report", type=click.Path(path_type=Path), help="Report folder.  Default: build/report/FILE.")
 @click.option("--strict", is_flag=True, help="A broken SHOULD or a rule not exercised: exit status 3.")
 @click.option("--plain", is_flag=True, help="One entry after the other, even where numpy is there.")
+@in_units
+@under_one_clock
 @click.pass_context
-def trace(ctx: click.Context, file: Path, as_json: bool, report: Path | None, strict: bool, plain: bool) -> None:
-    """Judge a recorded run.  Exit status as for check."""
+def trace(ctx: click.Context, /, files: tuple[str, ...], **options: Any) -> None:
+    """Judge a recorded run, plain or packed (gzip, zstd); or those of a fleet, one file an engine.
+
+    Of a fleet FILE is a folder, a pattern in quotes ('logs/**/*.jsonl.zst'), or there are several.  Exit status as for
+    check.
+    """
     with one_sentence(ctx):
+        as_json, strict, plain = options["as_json"], options["strict"], options["plain"]
+        file, report = Path(files[0]), options["report"]
+        if is_fleet(files):
+            sys.exit(judge_fleet(files, options))
+        if is_campaign(options):
+            raise click.UsageError("--on and --resume are for several files: one file is one unit")
         from ..conformance.recorded import result_json, write_recorded
 
         folder = report_folder(report or Path("build") / "report" / file_name(file.name))
@@ -61,17 +75,19 @@ def write_recorded_pages(folder: Path, judged: "Judged") -> str | None:
     )
 
 
-def judge_file(file: Path, progress: Callable[[str, float, str], None], *, plain: bool) -> "Judged":
+def judge_file(file: Path, progress: Callable[[str, float, str], None], *, plain: bool, **how: Any) -> "Judged":
     """Whole steps at once, if numpy is there; both ways find the same."""
+    from ..conformance.archives import read_recorded
     from ..conformance.recorded import judge
 
     if plain or find_spec("numpy") is None:
-        return judge(file, progress)
+        return judge(file, progress, **how)
     from ..optimized.monitor import BulkMonitor
     from ..optimized.reading import ColumnLoads
     from ..spec.trace import read_trace
 
-    return judge(file, progress, BulkMonitor, partial(read_trace, loads=ColumnLoads(), arrays=True))
+    in_columns = partial(read_trace, loads=ColumnLoads(), arrays=True)
+    return judge(file, progress, BulkMonitor, partial(read_recorded, read=in_columns), **how)
 
 
 @click.command()

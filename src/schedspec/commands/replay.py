@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,9 +11,11 @@ from typing import Any
 import click
 from attrs import evolve
 
+from ..campaigns import Unit
 from ..conformance import terminal
 from ..spec.admission import OPEN
 from ..spec.vocabulary import Settings, Subject
+from .campaign import UNITS, folder_of, in_units, is_campaign, plain_options, run_units
 from .parts import (
     DEFAULT_FIRST_S,
     counted,
@@ -60,6 +62,7 @@ def under_conditions(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--timeout-s", type=click.FloatRange(min=0.01), default=10.0, help="Per message.", show_default=True)
 @click.option("--report", type=click.Path(path_type=Path), help="Report folder.  Default: build/report/replay.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@in_units
 @click.pass_context
 def replay(ctx: click.Context, /, workload: str, **options: Any) -> None:
     """Run a recorded workload on a virtual clock, once for each system and load: a table, and a page with pictures.
@@ -72,11 +75,15 @@ def replay(ctx: click.Context, /, workload: str, **options: Any) -> None:
         conditions, systems, loads = conditions_of(options), _systems(options), _loads(options["loads"])
         source = source_of("replay", workload, options)
         count = counted(source, min(system.settings.blocks * system.settings.block_size for system in systems))
-        folder = report_folder(options["report"] or Path("build") / "report" / "replay", "replay.json")
+        folder = report_folder(folder_of(options, "replay"), "replay.json")
         planned = {"systems": [system.name for system in systems], "loads": list(loads)}
         told: dict[str, Any] = {**replay_header(workload, options), "planned": planned, "runs": []}
         _write_replay(told, folder)
         try:
+            if is_campaign(options):
+                told["runs"] = _elsewhere(workload, systems, loads, folder, options)
+                _write_replay(told, folder)
+                return
             with terminal.progress(quiet=options["as_json"]) as progress, kept_off_stdout(options["as_json"]):
                 for load, times in loads.items():
                     faster = evolve(source, rate=source.rate * times)
@@ -86,6 +93,33 @@ def replay(ctx: click.Context, /, workload: str, **options: Any) -> None:
                         _write_replay(told, folder)
         finally:
             _show_replay(told, folder, as_json=options["as_json"])
+
+
+def _elsewhere(
+    workload: str, systems: list[Any], loads: Iterable[str], folder: Path, options: Mapping[str, Any]
+) -> list[Any]:
+    """A unit for each system at each load."""
+    same = {"workload": workload, "options": plain_options(options)}
+    names = options["systems"] or ("reference",)
+    units = [
+        Unit(f"{name} ×{load}", f"{UNITS}:replay_one", {**same, "system": place, "load": load})
+        for load in loads
+        for place, name in enumerate(names)
+    ]
+    return run_units(units, folder, options, quiet=options["as_json"])
+
+
+def run_alone(given: Mapping[str, Any], beat: Callable[[], None]) -> dict[str, Any]:
+    """One of the runs of a replay: the system with that number, at that load."""
+    options = given["options"]
+    system, load = _systems(options)[given["system"]], given["load"]
+    source = source_of("replay", given["workload"], options)
+    faster = evolve(source, rate=source.rate * _loads(load)[load])
+    told: dict[str, Any] = {"runs": []}
+    work = requests_of(faster, options)
+    _replay_one(told, system, work, load, conditions_of(options), lambda requests: beat())
+    run: dict[str, Any] = told["runs"][0]
+    return run
 
 
 def _replay_one(

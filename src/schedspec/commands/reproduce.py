@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,9 @@ from attrs import asdict
 from rich.markup import escape
 from rich.table import Table
 
+from ..campaigns import Unit
 from ..conformance import terminal
+from .campaign import UNITS, folder_of, in_units, is_campaign, run_units
 from .parts import one_sentence
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ COLOURS = {"met": "green", "missed": "bold red", "not measured": "yellow"}
     help="Put what was run into this file of results, in place of what it had of the same name.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@in_units
 @click.pass_context
 def reproduce(ctx: click.Context, /, names: tuple[str, ...], **options: Any) -> None:
     """Hold what published systems come to here against the numbers of their papers; all of them, or those of a NAME.
@@ -43,22 +46,17 @@ def reproduce(ctx: click.Context, /, names: tuple[str, ...], **options: Any) -> 
     if options["file"] is not None and options["sample"]:
         raise click.UsageError("a sample is no result: --write wants whole runs, so leave --sample out")
     with one_sentence(ctx):
-        from ..reference.reproduce import Run
-        from ..reference.reproduce import reproduce as run_one
-
         chosen = _chosen(names)
         if options["listed"]:
             _show_list(chosen, as_json=options["as_json"])
             return
-        reports = []
-        for reproduction in chosen:
-            with terminal.progress(quiet=options["as_json"]) as progress:
-                run = Run(options["sample"], options["seed"], progress)
-                reports.append(run_one(reproduction, run))
+        reports: list[Report] = []
+        for report in _elsewhere(chosen, options) if is_campaign(options) else _here(chosen, options):
+            reports.append(report)
             if options["file"] is not None:
                 _write(options["file"], reports)
             if not options["as_json"]:
-                _show(reports[-1])
+                _show(report)
         if options["as_json"]:
             click.echo(json.dumps({"schema": "schedspec-reproduce/1", "runs": [r.as_json() for r in reports]}))
     sys.exit(1 if any(report.has_missed for report in reports) else 0)
@@ -70,6 +68,32 @@ def _write(file: Path, reports: list["Report"]) -> None:
 
     before = file.read_text(encoding="utf-8") if file.exists() else ""
     file.write_text(results.merged(before, reports, REPRODUCTIONS), encoding="utf-8")
+
+
+def _here(chosen: list["Reproduction"], options: Mapping[str, Any]) -> Iterator["Report"]:
+    from ..reference.reproduce import Run
+    from ..reference.reproduce import reproduce as run_one
+
+    for reproduction in chosen:
+        with terminal.progress(quiet=options["as_json"]) as progress:
+            run = Run(options["sample"], options["seed"], progress)
+            report = run_one(reproduction, run)
+        yield report
+
+
+def _elsewhere(chosen: list["Reproduction"], options: Mapping[str, Any]) -> list["Report"]:
+    """One unit each."""
+    from ..reference.reproduce import report_of
+
+    sample, seed = options["sample"], options["seed"]
+    units = [
+        Unit(one.name, f"{UNITS}:reproduce_one", {"name": one.name, "sample": sample, "seed": seed}) for one in chosen
+    ]
+    results = run_units(units, folder_of(options, "reproduce"), options, quiet=options["as_json"])
+    return [
+        report_of(one, result["ours"], result["notes"], seed, sample=sample)
+        for one, result in zip(chosen, results, strict=True)
+    ]
 
 
 def _chosen(names: tuple[str, ...]) -> list["Reproduction"]:

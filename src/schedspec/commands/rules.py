@@ -36,8 +36,10 @@ def rules(ctx: click.Context, as_json: bool, markdown: bool) -> None:
 def explain(ctx: click.Context, rule_id: str, as_json: bool) -> None:
     """A rule's card: statement, formula, what it needs, why it exists, what checks and proves it."""
     with one_sentence(ctx):
-        (known,) = known_rules([rule_id])
-        card = next(card for card in all_cards() if card["id"] == known)
+        card = next((card for card in all_cards() if card["id"] == rule_id), None)
+        if card is None:
+            known_rules([rule_id])  # says what was meant
+            raise AssertionError(rule_id)
         if as_json:
             click.echo(json.dumps(card))
             return

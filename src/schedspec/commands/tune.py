@@ -1,7 +1,7 @@
 """`schedspec tune`: one control at a time, and what each does to all that people notice."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -9,8 +9,10 @@ from typing import Any
 import click
 from attrs import evolve
 
+from ..campaigns import Unit
 from ..conformance import terminal
 from ..spec.vocabulary import NS_PER_S, Settings, Subject, Unsupported
+from .campaign import UNITS, folder_of, in_units, is_campaign, plain_options, run_units
 from .parts import DEFAULT_FIRST_S, kept_off_stdout, one_sentence, read_settings, report_folder
 from .replay import (
     by_hundreds,
@@ -44,6 +46,7 @@ TIMES = ("ttft_ns", "itl_ns", "queue_age_ns", "end_to_end_ns")
 @click.option("--timeout-s", type=click.FloatRange(min=0.01), default=10.0, help="Per message.", show_default=True)
 @click.option("--report", type=click.Path(path_type=Path), help="Report folder.  Default: build/report/tune.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@in_units
 @click.pass_context
 def tune(ctx: click.Context, /, workload: str, **options: Any) -> None:
     """Change one control at a time, and see what it does to everything that people notice.
@@ -62,14 +65,18 @@ def tune(ctx: click.Context, /, workload: str, **options: Any) -> None:
         count, conditions = len(arrivals_ns), evolve(conditions, shares=_shares(arrivals_ns))
         factory = _factory(subject, options["timeout_s"])
         factory(base, options["seed"])  # what it refuses of these, it refuses before anything runs
-        folder = report_folder(options["report"] or Path("build") / "report" / "tune", "tune.json")
+        folder = report_folder(folder_of(options, "tune"), "tune.json")
         told = _header(workload, options, subject, base, controls)
         told["window_s"] = conditions.shares.window_ns // NS_PER_S
         _write(told, folder)
         try:
+            if is_campaign(options):
+                told["runs"] = _elsewhere(workload, _changes(base, controls), folder, options)
+                _write(told, folder)
+                return
             with terminal.progress(quiet=options["as_json"]) as progress, kept_off_stdout(options["as_json"]):
                 for name, value, settings in _changes(base, controls):
-                    label = "start" if name is None else f"{name}={value}"
+                    label = _label(name, value)
                     show = by_hundreds(progress, label[:40], count)
                     if isinstance(settings, str):
                         run: dict[str, Any] = {"refused": settings}
@@ -82,6 +89,35 @@ def tune(ctx: click.Context, /, workload: str, **options: Any) -> None:
 
 
 # --- what is tried -------------------------------------------------------------------------------------------
+
+
+def _label(name: str | None, value: Any) -> str:
+    return "start" if name is None else f"{name}={value}"
+
+
+def _elsewhere(workload: str, changes: Iterable[Any], folder: Path, options: Mapping[str, Any]) -> list[Any]:
+    """A unit for each value of each control, and for the start."""
+    same = {"workload": workload, "options": plain_options(options)}
+    units = [
+        Unit(_label(name, value), f"{UNITS}:tune_one", {**same, "change": place})
+        for place, (name, value, _) in enumerate(changes)
+    ]
+    return run_units(units, folder, options, quiet=options["as_json"])
+
+
+def run_alone(given: Mapping[str, Any], beat: Callable[[], None]) -> dict[str, Any]:
+    """One of the runs of a tuning: the change with that number."""
+    options = given["options"]
+    subject, base = _start(options)
+    name, value, settings = list(_changes(base, _controls(options, base)))[given["change"]]
+    run: dict[str, Any] = {"refused": settings}
+    if not isinstance(settings, str):
+        source = source_of("tune", given["workload"], options)
+        arrivals_ns = [arrival.now_ns for arrival in source.arrivals(base.blocks * base.block_size)]
+        conditions = evolve(conditions_of(options), shares=_shares(arrivals_ns))
+        work = requests_of(source, options)
+        run = _one(_factory(subject, options["timeout_s"]), settings, work, conditions, lambda requests: beat())
+    return {"control": name, "value": value, **run}
 
 
 def _start(options: Mapping[str, Any]) -> tuple[str, Settings]:

@@ -78,6 +78,20 @@ class Found:
     why: Mapping[str, str] = Factory(dict)
     refused: str = ""
 
+    @property
+    def plain_whole(self) -> dict[str, Any]:
+        return {
+            "case": self.case.plain,
+            "stories": {name: list(lines) for name, lines in self.stories.items()},
+            "why": dict(self.why),
+            "refused": self.refused,
+        }
+
+
+def found_again(plain: Mapping[str, Any]) -> Found:
+    """What was found elsewhere."""
+    return Found(Case(**plain["case"]), plain["stories"], plain["why"], plain["refused"])
+
 
 def _kind(prompt: int | Sequence[int], output: int, **others: Any) -> Kind:
     return Kind(prompt, output, tuple(sorted(others.items())))

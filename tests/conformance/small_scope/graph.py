@@ -18,7 +18,7 @@ from .scope import Event, Scope
 from .world import Key, World
 
 LOOK_EVERY = 256
-"""States between two looks at the clock."""
+"""States between two times that somebody is shown how far it is."""
 
 
 @frozen
@@ -129,7 +129,7 @@ def _explore(factory: SubjectFactory, scope: Scope, worlds: Copies | Replays, li
         graph.edges.append(edges)
         if source % LOOK_EVERY == 0:
             show(graph)
-            graph.cut_off = _why_stop(graph, limits.states, deadline)
+        graph.cut_off = _why_stop(graph, limits.states, deadline)
     show(graph)
     return graph
 

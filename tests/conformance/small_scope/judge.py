@@ -15,6 +15,7 @@ from schedspec.spec.tracks import InFlight, Track
 from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import Header, Message
 
+from ..ear import Ear
 from .scope import Event
 from .world import World
 
@@ -33,18 +34,22 @@ class Judge:
     explain: bool = False
     monitor: Monitor = field(init=False)
     heard: list[Message] = field(init=False, factory=list)
+    header: Header = field(init=False)
+    ear: Ear = field(init=False, factory=Ear)
 
     def __attrs_post_init__(self) -> None:
         scope, shown = self.world.scope, self.world.subject.capabilities()
-        header = Header(settings=scope.settings, capabilities=shown, seed=scope.seed, subject="subject")
+        self.header = Header(settings=scope.settings, capabilities=shown, seed=scope.seed, subject="subject")
         self.world.told = []
-        self.monitor = Monitor(header, explain=self.explain)
+        self.monitor = Monitor(self.header, explain=self.explain)
 
     def do(self, event: Event) -> tuple[tuple[int, ...], list[Violation]]:
         """What has become of everybody, and what the call broke.  Raises ProtocolError for an answer that is none."""
         moves = self.world.do(event)
         told, self.world.told = self.world.told or [], []
         broken = [violation for message in told for violation in self.monitor.feed(message)]
+        for message in told:
+            self.ear.hear(message)
         if self.explain:
             self.heard += told
         self._forget_what_stands_by_chance()

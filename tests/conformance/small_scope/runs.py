@@ -5,6 +5,7 @@ Rules are judged in each of them.  Whether somebody never ends cannot be said: t
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from time import monotonic
 
 from attrs import Factory, define, frozen
 
@@ -13,17 +14,21 @@ from schedspec.spec.vocabulary import SubjectFactory
 from .breaks import Way, is_must
 from .judge import Judge
 from .scope import Event, Scope
+from .seen import Seen
 from .world import World
 
 
 @frozen
 class Runs:
-    """`runs` of `calls` calls each; `broken`: rule -> a shortest run that breaks it; nobody went on after a MUST."""
+    """`runs` of `calls` calls each; `broken`: rule -> a shortest run that breaks it; nobody went on after a MUST.
+    `seen`: in all runs together; `is_cut_off`: time was up before all were made."""
 
     calls: int
     runs: int
     exercised: Mapping[str, int]
     broken: Mapping[str, Way]
+    seen: Seen = Factory(Seen)
+    is_cut_off: bool = False
 
 
 @define(eq=False)
@@ -44,21 +49,27 @@ class Plain(World):
         self.came[client] = None
 
 
-def look_at_runs(factory: SubjectFactory, scope: Scope, most_calls: int) -> Runs:
-    """All runs of one call, then of two, and so on.  Raises ProtocolError if the subject answers what is no answer."""
+def look_at_runs(factory: SubjectFactory, scope: Scope, most_calls: int, deadline: float | None = None) -> Runs:
+    """All runs of one call, then of two, and so on, until `deadline` (of the monotonic clock).  Raises ProtocolError if
+    the subject answers what is no answer."""
     broken: dict[str, Way] = {}
     calls = runs = 0
     exercised: Counter[str] = Counter()
-    while calls < most_calls and not any(map(is_must, broken)):
+    seen = Seen()
+    is_late = False
+    while calls < most_calls and not is_late and not any(map(is_must, broken)):
         calls, runs = calls + 1, 0
         exercised.clear()
+        seen = Seen()
         for judge, found in _runs(factory, scope, calls):
             runs += 1
             exercised.update(judge.exercised())
+            seen.add(judge)
             broken |= {rule: way for rule, way in found.items() if rule not in broken}
-            if any(map(is_must, found)):
+            is_late = deadline is not None and monotonic() > deadline
+            if is_late or any(map(is_must, found)):
                 break
-    return Runs(calls, runs, dict(exercised), broken)
+    return Runs(calls, runs, dict(exercised), broken, seen, is_late)
 
 
 def _runs(factory: SubjectFactory, scope: Scope, calls: int) -> Iterator[tuple[Judge, dict[str, Way]]]:

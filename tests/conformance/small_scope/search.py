@@ -65,14 +65,16 @@ def search(
     show: Show = unseen,
     *,
     judged: bool = False,
+    deadline: float | None = None,
 ) -> Result:
-    """All questions, asked of all states; `judged`: and all transitions judged by the rules.  Raises CannotSay for a
+    """All questions, asked of all states; `judged`: and all transitions judged by the rules, until `deadline` (of the
+    monotonic clock).  Raises CannotSay for a
     subject that cannot say what of its state matters."""
     if canonical_of(factory(scope.settings, scope.seed)) is None:
         raise CannotSay("there is no method `canonical(requests, clients)` to say what of the subject's state matters")
     began = perf_counter()
     graph = explore(factory, scope, limits, show)
-    walked = walk(factory, graph) if judged else None
+    walked = walk(factory, graph, deadline) if judged else None
     doubt = graph.cut_off or (walked.doubt if walked else retraced(factory, graph))
     answers = {question: _answer(factory, graph, question, doubt) for question in asked(scope)}
     breaks = {**walked.broken, **shortest_breaks(factory, graph, walked.broken)} if walked and walked.broken else {}

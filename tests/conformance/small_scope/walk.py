@@ -7,6 +7,7 @@ remembers something else is another place, whose transitions are taken as well.
 
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Mapping
+from time import monotonic
 
 from attrs import Factory, define, frozen
 
@@ -15,23 +16,27 @@ from schedspec.spec.vocabulary import SubjectFactory
 from .breaks import Way, is_must
 from .graph import Edge, Graph
 from .judge import Judge
+from .seen import Seen
 from .world import World
 
 UNTOLD_STATE = "`canonical` does not tell all that matters"
 UNSAID = f"equal states do not go on alike: {UNTOLD_STATE}"
+TIME_IS_UP = "time was up"
 UNTOLD = "the monitor remembers more than `memory` tells"
 
 
 @frozen
 class Walked:
     """`exercised`: rule -> how often its precondition held; `broken`: rule -> a short run that breaks it, and after a
-    MUST nobody went on.  `doubt`: why the graph may not be trusted."""
+    MUST nobody went on.  `doubt`: why the graph may not be trusted, or not all of it was walked; `seen`: on all ways
+    together."""
 
     places: int
     calls: int
     exercised: Mapping[str, int]
     broken: Mapping[str, Way]
     doubt: str = ""
+    seen: Seen = Factory(Seen)
 
 
 @define(eq=False)
@@ -48,6 +53,8 @@ class Walk:
     exercised: Counter[str] = Factory(Counter)
     broken: dict[str, Way] = Factory(dict)
     doubt: str = ""
+    seen: Seen = Factory(Seen)
+    deadline: float | None = None
 
     @property
     def is_over(self) -> bool:
@@ -59,6 +66,7 @@ class Walk:
         judge = Judge(World.new(self.factory, self.graph.scope))
         place, began = self._place(0, judge), self.calls
         while not self.is_over and (way := self._to_the_nearest(place)) is not None:
+            self._doubt_unless(self.deadline is None or monotonic() < self.deadline, TIME_IS_UP)
             for edge, expected in way:
                 place = self._go(judge, place, edge)
                 self._doubt_unless(place == expected, UNTOLD)
@@ -67,6 +75,7 @@ class Walk:
                 self.taken[place].append((edge, self._go(judge, place, edge)))
                 place = self.taken[place][-1][1]
         self.exercised.update(judge.exercised())
+        self.seen.add(judge)
         return self.calls > began
 
     def _go(self, judge: Judge, place: int, edge: Edge) -> int:
@@ -117,12 +126,12 @@ class Walk:
         return None
 
 
-def walk(factory: SubjectFactory, graph: Graph) -> Walked:
+def walk(factory: SubjectFactory, graph: Graph, deadline: float | None = None) -> Walked:
     """Raises ProtocolError if the subject answers what is no answer."""
-    there = Walk(factory, graph)
+    there = Walk(factory, graph, deadline=deadline)
     while not there.is_over and there.run():
         pass
-    return Walked(len(there.places), there.calls, dict(there.exercised), there.broken, there.doubt)
+    return Walked(len(there.places), there.calls, dict(there.exercised), there.broken, there.doubt, there.seen)
 
 
 def _way(came_by: Mapping[int, tuple[int, Edge] | None], place: int) -> list[tuple[Edge, int]]:

@@ -9,7 +9,7 @@ import click
 from schedspec.conformance.check import DEPTHS
 
 from . import CATALOGUE, Bug, hunt
-from .table import as_json, as_text, line, misses
+from .table import as_json, as_page, as_text, line, misses
 
 BUILD = Path("build")
 
@@ -20,7 +20,8 @@ BUILD = Path("build")
 @click.option("--seeds", default="0,1,2", show_default=True)
 @click.option("--depth", type=click.Choice(list(DEPTHS)), default="standard", show_default=True)
 @click.option("--json", "path", type=click.Path(path_type=Path), help="Default: build/mutants.json, or siblings.json.")
-def main(only: str, siblings: bool, seeds: str, depth: str, path: Path | None) -> None:
+@click.option("--page", type=click.Path(path_type=Path), help="Write a page in Markdown, too.")
+def main(only: str, siblings: bool, seeds: str, depth: str, path: Path | None, page: Path | None) -> None:
     bugs = list(chosen(only.split(",") if only else (), siblings=siblings))
     path = path or BUILD / ("siblings.json" if siblings else "mutants.json")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -30,6 +31,8 @@ def main(only: str, siblings: bool, seeds: str, depth: str, path: Path | None) -
             catches.append(hunt(bug, seed, DEPTHS[depth]))
             click.echo(line(catches[-1]), err=True)
     path.write_text(as_json(catches, depth))
+    if page is not None:
+        page.write_text(as_page(catches, "make mutants" + (" ARGS=--siblings" if siblings else ""), depth))
     click.echo(as_text(catches))
     sys.exit(1 if misses(catches) else 0)
 

@@ -43,10 +43,10 @@ class Hunt(Check):
     begun: float = Factory(time.monotonic)
     found_s: float = 0.0
 
-    def _enough(self) -> bool:
-        return bool(self.wanted & self.findings.broken) or super()._enough()
+    def is_enough(self) -> bool:
+        return bool(self.wanted & self.findings.broken) or super().is_enough()
 
-    def _shrink(self) -> None:
+    def shorten_all(self) -> None:
         """Of what was looked for."""
         self.found_s = time.monotonic() - self.begun
         caught = self.caught()

@@ -60,10 +60,7 @@ class FreesWhatOthersHold(Scheduler):
         shared = [block for block in job.table if self.state.pool.refs[block] > 1]
         super().preempt(job, requester)
         for block in shared:
-            self.state.pool.forget(block)
             self.state.pool.free.append(block)
-        if shared:
-            self.state.deltas.append(("unindexed", shared))
 
 
 @sibling("B04", "blocks of whom a step in flight may still write to are free at once", rules=("KV-19",))

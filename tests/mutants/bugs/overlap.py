@@ -96,7 +96,7 @@ class LeavesTheDraftsOfVictims(Proposes):
         return drafts | left
 
 
-@sibling("B56", "drafts of a request that the budget left out are in the step")
+@sibling("B56", "drafts of a request that sits out a step are in that step")
 class DraftsForWhoWasLeftOut(Proposes):
     def draft(self, decision: Decision) -> dict[str, int]:
         drafts = super().draft(decision)

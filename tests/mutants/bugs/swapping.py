@@ -32,6 +32,10 @@ class ForgetsTheNextBlock(Scheduler):
 
 @define(eq=False)
 class _WithoutTheRest(Host):
+    def take(self, blocks: int) -> list[int]:
+        """As many as there are."""
+        return super().take(min(blocks, len(self.free)))
+
     def swaps(self, job: Job, free: int) -> bool:
         """A last block that is not full is computed again soon."""
         size = self.settings.block_size

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from statistics import median
+from textwrap import shorten
 
 from attrs import asdict
 
@@ -33,24 +34,30 @@ def _list(rules: Iterable[str]) -> str:
     return ", ".join(rules) or "nothing"
 
 
-COLUMNS = ("bug", "what went wrong", "caught by", "found by", "runs", "s", "CPU s", "messages", "also broken")
+COLUMNS = ("bug", "caught by", "found by", "runs", "s", "CPU s", "messages", "what went wrong")
+WIDEST_TITLE = 70
 
 
 def rows(catches: Sequence[Catch]) -> Iterator[tuple[str, ...]]:
     """A row per bug; of several seeds the most runs, seconds and messages."""
-    for id, group in groupby(catches, key=lambda one: one.bug):
+    for id, group in groupby(sorted(catches, key=lambda one: _place(one.bug)), key=lambda one: one.bug):
         seeds = list(group)
         yield (
             id,
-            CATALOGUE[id].title,
             _each(one.rule or "MISSED" for one in seeds),
             _each(one.mode or "-" for one in seeds),
             str(max(one.runs for one in seeds)),
             f"{max(one.seconds for one in seeds):.1f}",
             f"{max(one.cpu_s for one in seeds):.1f}",
-            str(max((one.messages or 0) for one in seeds) or "-"),
-            ", ".join(sorted({rule for one in seeds for rule in one.also})) or "-",
+            _each(str(one.messages or "-") for one in seeds),
+            CATALOGUE[id].title,
         )
+
+
+def _place(id: str) -> tuple[str, int]:
+    """B01, B01.1, B01.2, B03."""
+    bug, _, number = id.partition(".")
+    return bug, int(number or 0)
 
 
 def _each(words: Iterable[str]) -> str:
@@ -59,10 +66,30 @@ def _each(words: Iterable[str]) -> str:
 
 
 def as_text(catches: Sequence[Catch]) -> str:
-    table = [COLUMNS, *rows(catches)]
+    table = [COLUMNS, *((*row[:-1], shorten(row[-1], WIDEST_TITLE, placeholder=" …")) for row in rows(catches))]
     widths = [max(len(row[place]) for row in table) for place in range(len(COLUMNS))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
     return "\n".join([*lines, "", summary(catches)])
+
+
+def as_page(catches: Sequence[Catch], command: str, depth: str) -> str:
+    """The same in Markdown, with where each bug was reported."""
+    seeds = ", ".join(str(seed) for seed in sorted({one.seed for one in catches}))
+    lines = [
+        "# Public bugs, planted",
+        "",
+        f"Written by `{command}`: seeds {seeds}, depth {depth}. Of several seeds the most runs and seconds are shown;",
+        "*found by* is the kind of run that showed it first, *messages* is the length of its shortest trace.",
+        "",
+        f"{summary(catches)}.",
+        "",
+        f"| {' | '.join(COLUMNS)} |",
+        f"|{' --- |' * len(COLUMNS)}",
+    ]
+    for id, *middle, title in rows(catches):
+        bug = CATALOGUE[id]
+        lines.append(f"| [{id}]({bug.url}) | {' | '.join(middle)} | {title} |")
+    return "\n".join(lines) + "\n"
 
 
 def summary(catches: Sequence[Catch]) -> str:

@@ -27,6 +27,7 @@ def test_a_bug_is_found(id: str) -> None:
     assert found.rule in CATALOGUE[id].rules
     assert found.messages is not None
     assert found.messages <= MOST_MESSAGES
+    assert 0 < found.found_s <= found.seconds
 
 
 @pytest.mark.parametrize("bug", [bug for bug in CATALOGUE.values() if not bug.of], ids=lambda bug: bug.id)
@@ -56,8 +57,10 @@ def test_bad_input_is_one_sentence(arguments: list[str], sentence: str) -> None:
 
 
 def test_the_command_writes_what_it_found(tmp_path: Path) -> None:
-    path = tmp_path / "mutants.json"
-    result = CliRunner().invoke(main, ["--only", "B24", "--seeds", "0", "--depth", "smoke", "--json", str(path)])
+    path, page = tmp_path / "mutants.json", tmp_path / "page.md"
+    how = ["--seeds", "0", "--depth", "smoke", "--json", str(path), "--page", str(page)]
+    result = CliRunner().invoke(main, ["--only", "B24", *how])
     assert result.exit_code == 0
+    assert f"[B24]({CATALOGUE['B24'].url}) | PRE-6 | scenario |" in page.read_text()
     (search,) = json.loads(path.read_text())["searches"]
     assert (search["bug"], search["seed"], search["mode"]) == ("B24", 0, "scenario")

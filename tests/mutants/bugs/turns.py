@@ -1,15 +1,29 @@
 """Bugs of turns: who waits for ever, or pays for what others got."""
 
-from .registry import REFERENCE, reused
+from schedspec.reference import Scheduler
+from schedspec.reference.selection.one_queue import Guarded
+from schedspec.spec.vocabulary import Settings
 
-reused(
+from .registry import REFERENCE, bug, reused
+
+
+@bug(
     "B15",
-    REFERENCE["LIVE-3"],
     rules=("LIVE-3",),
     kind="fairness",
     title="Ordered by the longest cached prefix, cold requests wait while warm ones keep coming",
     url="https://github.com/sgl-project/sglang/pull/33210",
 )
+class WarmOnesFirst(Scheduler):
+    """The cached prefix alone is what the queue is sorted by, however often somebody was passed."""
+
+    def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
+        super().__init__(settings, seed, record=record)
+        queue = self.state.queue
+        if settings.policy == "lpm" and isinstance(queue, Guarded):
+            self.state.queue = queue.order
+
+
 reused(
     "B16",
     REFERENCE["FAIR-1"],

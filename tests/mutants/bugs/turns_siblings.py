@@ -78,7 +78,7 @@ class StopsOnceSomebodyWasPreempted(Scheduler):
         return [] if stops else super().admit(budget, blocks)
 
 
-@sibling("B20", "a client that has all its seats holds up the others", rules=("LIVE-7", "LIVE-8", "LIVE-11"))
+@sibling("B20", "a client that has all its seats holds up the others", rules=("LIVE-7", "LIVE-8"))
 class StopsAtAClient(Scheduler):
     def admit(self, budget: int, blocks: int) -> list[Admission]:
         waiting = [job for job in self.state.jobs.values() if job.state == "waiting"]

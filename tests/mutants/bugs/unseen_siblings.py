@@ -4,12 +4,21 @@ from collections.abc import Sequence
 
 from schedspec.reference import Scheduler
 from schedspec.reference.decide import Room
+from schedspec.reference.faults import SharesOtherwise
 from schedspec.reference.job import RUNNING, WAITING, Job
+from schedspec.reference.selection.race import Member
+from schedspec.reference.selection.sharing import Members, Sharing, Vtc
 from schedspec.reference.state import Admission, Decision
-from schedspec.spec.vocabulary import Delta, Outcome, Receipt, Request, Settings
+from schedspec.spec.vocabulary import Delta, Outcome, Receipt, Request, Settings, blocks_for
 
 from .memory import RetractsWhoGotNone
 from .registry import sibling
+
+
+class ToTheMost(Vtc):
+    def lift(self, queues: Members, member: Member) -> int:
+        return max((other.counter for other in queues.members.values() if other.waiting), default=0)
+
 
 LOST = ("LIFE-1", "LIVE-1", "LIVE-2", "LIVE-4", "LIVE-8", "LIVE-9", "OBS-3")
 
@@ -189,3 +198,86 @@ class AbortsTheSwappedInSilence(Scheduler):
         was_swapped = job is not None and job.is_swapped
         deltas = list(super().cancel(request_id, now_ns))
         return [delta for delta in deltas if delta[0] != "cancelled"] if was_swapped else deltas
+
+
+# --- written when scenarios of pairs were there ----------------------------------------------------------------
+
+
+@sibling("B01", "of a whole reserved length only what was used is given back")
+class GivesBackWhatItUsed(Scheduler):
+    def end(self, job: Job, event: Delta) -> None:
+        if event[0] == "finished" and self.state.settings.reserve == "declared":
+            del job.table[blocks_for(job.known, self.state.settings.block_size) :]
+        super().end(job, event)
+
+
+@sibling("B03", "host blocks of who came back are free when it is back, and once more when it ends", rules=("PRE-9",))
+class GivesHostBlocksTwice(Scheduler):
+    def bring_back(self, job: Job) -> None:
+        saved = list(job.saved)
+        super().bring_back(job)
+        self.brought = {**getattr(self, "brought", {}), job.id: saved}
+
+    def end(self, job: Job, event: Delta) -> None:
+        super().end(job, event)
+        if event[0] == "cancelled":
+            self.state.host.give(getattr(self, "brought", {}).get(job.id, ()))
+
+
+@sibling("B08", "who was preempted wants room for its outputs so far twice", rules=("LIVE-1", "LIVE-8", "LIVE-9"))
+class CountsOutputsTwice(Scheduler):
+    def reserved_tokens(self, job: Job, first: int) -> int:
+        tokens = super().reserved_tokens(job, first)
+        return tokens + job.outputs if job.was_preempted and self.state.settings.reserve == "known" else tokens
+
+
+@sibling("B24", "the victim is who arrived last, and whoever was resumed last goes on", rules=("PRE-2", "PRE-5"))
+class PreemptsByArrival(Scheduler):
+    def next_victim(self, jobs: list[Job]) -> Job:
+        if self.state.settings.victim == "newest":
+            return max(jobs, key=lambda job: job.arrival)
+        return super().next_victim(jobs)
+
+
+@sibling("B26", "who comes while a step is under way waits in a buffer until somebody else comes", rules=LOST)
+class BuffersWhoComesInBetween(Scheduler):
+    def accept(self, request: Request) -> None:
+        for job in getattr(self, "buffer", ()):
+            if job.state == WAITING:
+                self.state.queue.push(job)
+        self.buffer: list[Job] = []
+        super().accept(request)
+        job = self.state.jobs[request.id]
+        if len(self.state.in_flight) == 1 and job.state == WAITING and not request.dependencies:
+            self.state.queue.left(job)
+            self.buffer.append(job)
+
+    def end(self, job: Job, event: Delta) -> None:
+        if job in getattr(self, "buffer", ()):
+            self.buffer.remove(job)
+            self.state.queue.push(job)
+        super().end(job, event)
+
+
+@sibling("B30", "who has expired is cancelled, too", rules=("LIFE-3",))
+class CancelsTheExpired(Scheduler):
+    def expire(self) -> None:
+        before = len(self.state.deltas)
+        super().expire()
+        self.expired = {delta[1] for delta in self.state.deltas[before:] if delta[0] == "expired"}
+
+    def cancel(self, request_id: str, now_ns: int) -> Sequence[Delta]:
+        deltas = super().cancel(request_id, now_ns)
+        return [*deltas, ("cancelled", request_id)] if request_id in self.expired else deltas
+
+
+@sibling("B32", "abort does not look at those whom the door holds", rules=("LIFE-6", "LIFE-10", "ADMIT-11"))
+class CannotCancelAtTheDoor(Scheduler):
+    def end_anywhere(self, request_id: str, event: Delta) -> None:
+        if request_id in self.state.jobs:
+            super().end_anywhere(request_id, event)
+
+
+@sibling("B16", "a client that comes back is lifted to the most that anybody has", rules=("FAIR-1", "FAIR-3", "FAIR-6"))
+class LiftsToTheMost(SharesOtherwise):
+    sharing: type[Sharing] = ToTheMost

@@ -1,0 +1,1 @@
+"""Several engines and the router in front of them, judged together by what each of them recorded."""

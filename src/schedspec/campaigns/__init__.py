@@ -1,0 +1,11 @@
+"""Work that is cut into units: run on one process, on all cores or on Ray, and merged in the order of the units.
+
+Nothing here knows what a unit does: it names a function, and what that is given and answers is plain data.
+"""
+
+from .journal import Journal
+from .places import PATIENCE_S, WHERE, executor_of
+from .run import CampaignError, Watch, run_campaign
+from .units import Unit
+
+__all__ = ["PATIENCE_S", "WHERE", "CampaignError", "Journal", "Unit", "Watch", "executor_of", "run_campaign"]

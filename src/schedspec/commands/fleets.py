@@ -1,0 +1,110 @@
+"""`schedspec trace` of many files: the engines of a fleet, and the router in front of them."""
+
+import glob
+import json
+from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..campaigns import Unit
+from ..conformance import terminal
+from ..conformance.files import file_name
+from .campaign import UNITS, folder_of, run_units
+from .parts import report_folder
+
+ENDINGS = ("*.jsonl", "*.columns")
+NS_PER_MS = 1_000_000
+CLOCK = (
+    click.option("--skew-ms", type=click.IntRange(min=0), default=0, help="How far clocks of engines may be apart."),
+    click.option(
+        "--window-ms",
+        type=click.IntRange(min=1),
+        default=1_000,
+        help="Service over engines is compared in windows of this length.",
+        show_default=True,
+    ),
+)
+
+
+def under_one_clock(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(CLOCK):
+        command = option(command)
+    return command
+
+
+def is_fleet(files: Sequence[str]) -> bool:
+    first = Path(files[0])
+    return len(files) > 1 or first.is_dir() or (glob.has_magic(files[0]) and not first.exists())
+
+
+def judge_fleet(files: Sequence[str], options: Mapping[str, Any]) -> int:
+    """The exit status."""
+    from ..conformance.fleet import find_files, merged, write_fleet
+
+    paths, root = _paths(files)
+    found = find_files(paths, root)
+    folder = report_folder(folder_of(options, file_name(root.name) or "fleet"))
+    window_ns = options["window_ms"] * NS_PER_MS
+    units = [
+        _unit(engine, path, plain=options["plain"], window_ns=window_ns)
+        for engine, parts in found.engines.items()
+        for path in parts
+    ]
+    results = run_units(units, folder, options, failures=_failures, quiet=options["as_json"])
+    report = merged(results, found.router, skew_ns=options["skew_ms"] * NS_PER_MS, window_ns=window_ns)
+    write_fleet(folder, report)
+    if options["as_json"]:
+        click.echo(json.dumps(report.plain))
+    else:
+        terminal.print_fleet(report, folder)
+    return report.exit_status(strict=options["strict"])
+
+
+def _unit(engine: str, path: Path, *, plain: bool, window_ns: int) -> Unit:
+    """The size is part of it: a file that has changed since is another unit."""
+    given = {"file": str(path), "engine": engine, "plain": plain, "window_ns": window_ns, "bytes": path.stat().st_size}
+    return Unit(str(path), f"{UNITS}:judge_engine", given)
+
+
+def _failures(result: Mapping[str, Any]) -> int:
+    return int(result["has_broken_must"] or bool(result["faults"]))
+
+
+def _paths(files: Sequence[str]) -> tuple[list[Path], Path]:
+    """The files, each once, and the folder that they have in common.  Raises ValueError if there are none."""
+    found: dict[Path, None] = {}
+    roots = []
+    for name in files:
+        here, root = _matches(name)
+        if not here:
+            hint = "put the pattern in quotes, and ** for folders below"
+            raise ValueError(
+                f"{name}: there is no recorded run there ({', '.join(ENDINGS)}, plain, .gz or .zst): {hint}"
+            )
+        found |= dict.fromkeys(here)
+        roots.append(root)
+    root = roots[0] if len(set(roots)) == 1 else Path(*_common(roots))
+    return list(found), root
+
+
+def _matches(name: str) -> tuple[list[Path], Path]:
+    path = Path(name)
+    if path.is_file():
+        return [path], path.parent
+    if path.is_dir():
+        endings = [ending + packed for ending in ENDINGS for packed in ("", ".gz", ".zst")]
+        return [one for ending in endings for one in path.rglob(ending) if one.is_file()], path
+    fixed = takewhile(lambda part: not glob.has_magic(part), path.parts)
+    return [Path(one) for one in glob.glob(name, recursive=True) if Path(one).is_file()], Path(*fixed)
+
+
+def _common(roots: Sequence[Path]) -> list[str]:
+    parts: list[str] = []
+    for level in zip(*(root.parts for root in roots), strict=False):
+        if len(set(level)) > 1:
+            break
+        parts.append(level[0])
+    return parts

@@ -1,0 +1,336 @@
+"""Traces of many engines: files of all packings, rules over engines, and what is wrong with files."""
+
+import gzip
+import json
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import evolve
+from click.testing import CliRunner, Result
+
+from schedspec.cli import cli
+from schedspec.conformance.archives import read_recorded
+from schedspec.reference.faults import factory
+from schedspec.reference.faults.routers import FLEETS, ROUTERS
+from schedspec.reference.fleet import SETTINGS, STEP_NS, Fleet, arrivals, new_fleet
+from schedspec.reference.router import Dealer, Router
+from schedspec.spec.fleets.judge import Fleet as Records
+from schedspec.spec.fleets.judge import FleetVerdict, judge_fleet
+from schedspec.spec.fleets.router_log import RouterLog, read_router_log
+from schedspec.spec.fleets.rules import EDGES, RULES
+from schedspec.spec.fleets.stays import Witness
+from schedspec.spec.monitor import Monitor
+from schedspec.spec.trace import TraceError
+from schedspec.spec.vocabulary import OPEN, Request
+
+WINDOW_NS = 2 * STEP_NS
+
+
+def judged(fleet: Fleet) -> FleetVerdict:
+    """As `schedspec trace` does it, without files; no engine breaks a MUST."""
+    parts: dict[str, list[dict[str, Any]]] = {}
+    for engine in fleet.engines.values():
+        monitor, witness = Monitor(engine.header), Witness(WINDOW_NS)
+        witness.begin(monitor)
+        for message in engine.messages:
+            assert {violation.rule for violation in monitor.feed(message)} <= {"LIVE-11"}
+            witness.see(message)
+        parts[engine.name] = [witness.plain]
+    header = {
+        "schema": "schedspec-router/1",
+        "type": "header",
+        "engines": list(parts),
+        "claims": sorted(fleet.router.claims),
+    }
+    lines = [
+        json.dumps(line).encode() + b"\n" for line in (header, *sorted(fleet.lines, key=lambda line: line["now_ns"]))
+    ]
+    return judge_fleet(Records(parts, read_router_log("router", lines), 0, WINDOW_NS))
+
+
+def fleet_under(rule: str | None, seed: int) -> Fleet:
+    """With its fault, or (None) without any."""
+    if rule == "FLEET-4":
+        return flood(ROUTERS[rule], seed)
+    router = ROUTERS.get(rule or "", Router)
+    fleet = new_fleet(3, seed, router=router, fleet=FLEETS.get(rule or "", Fleet), patience_ns=8 * STEP_NS)
+    fleet.run(arrivals(80, seed, gap_ns=STEP_NS * 2 // 5, keys=10))
+    return fleet
+
+
+def flood(router: type[Router], seed: int) -> Fleet:
+    """Four clients, who all have so much to ask for from the beginning that they wait nearly to the end."""
+    draws = random.Random(seed)
+    requests = [
+        Request(
+            id=f"r{number}",
+            prompt_ids=[draws.randrange(1, 99) for _ in range(draws.randrange(1, 6))],
+            max_output_tokens=draws.randrange(1, 6),
+            client=f"c{number % 4}",
+        )
+        for number in range(400)
+    ]
+    fleet = new_fleet(3, seed, router=router, settings=evolve(SETTINGS, door=OPEN))
+    fleet.run([(0, request) for request in requests])
+    return fleet
+
+
+def test_every_rule_of_a_fleet_has_a_fault() -> None:
+    assert ROUTERS.keys() | FLEETS.keys() == set(RULES)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_fault_is_caught_by_its_rule_and_breaks_only_what_is_declared(rule: str) -> None:
+    found = judged(fleet_under(rule, seed=2))
+    assert found.verdicts[rule] == "fail"
+    assert set(found.breaks) <= {rule} | {edge.also for edge in EDGES if edge.rule == rule}
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_right_router_breaks_nothing_and_exercises_all(seed: int) -> None:
+    plain, shared = judged(fleet_under(None, seed)), judged(flood(Dealer, seed))
+    assert not plain.breaks
+    assert not shared.breaks
+    passed = {rule for found in (plain, shared) for rule, verdict in found.verdicts.items() if verdict == "pass"}
+    assert passed == set(RULES)
+
+
+def stay(
+    request: str, begin_ns: int, end_ns: int | None, how: str | None = "finished", key: str | None = None
+) -> list[Any]:
+    return [request, "c", key, begin_ns, end_ns, how]
+
+
+def records(**engines: list[list[Any]]) -> Records:
+    told = {"begin_ns": 0, "end_ns": 99, "has_end": True, "retain_ns": 10, "service": None}
+    return Records({name: [{**told, "stays": stays}] for name, stays in engines.items()})
+
+
+@pytest.mark.parametrize(
+    ("there", "conjuncts"),
+    [
+        (records(a=[stay("r", 0, 5, "cancelled")], b=[stay("r", 5, 9)]), []),
+        (records(a=[stay("r", 0, 5)], b=[stay("r", 6, 9, "cancelled")]), ["FLEET-1.after"]),
+        (records(a=[stay("r", 0, 5)], b=[stay("r", 4, 9)]), ["FLEET-1.twice", "FLEET-3.two"]),
+        (records(a=[stay("r", 0, None, None)]), ["FLEET-1.never"]),
+        (records(a=[stay("r", 0, 5, key="k")], b=[stay("s", 14, 20, key="k")]), ["FLEET-2.second"]),
+        (records(a=[stay("r", 0, 5, key="k")], b=[stay("s", 15, 20, key="k")]), []),
+        (records(a=[stay("r", 0, 5, "failed", key="k")], b=[stay("s", 6, 20, key="k")]), []),
+    ],
+)
+def test_edges_of_the_rules(there: Records, conjuncts: list[str]) -> None:
+    assert [one.conjunct for one in judge_fleet(there).broken] == conjuncts
+
+
+def test_clocks_may_be_apart() -> None:
+    there = records(a=[stay("r", 0, 5, "cancelled")], b=[stay("r", 3, 9)])
+    assert judge_fleet(there).breaks == {"FLEET-3": 1}
+    assert not judge_fleet(Records(there.engines, None, skew_ns=2)).breaks
+
+
+def test_an_engine_that_is_missing_leaves_open_who_has_ended() -> None:
+    there = Records(records(a=[stay("r", 0, None, None)]).engines, RouterLog(("a", "b")))
+    assert not judge_fleet(there).breaks
+
+
+# --- files ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three engines, the second of which breaks KV-8, and their router."""
+    folder = tmp_path_factory.mktemp("recorded")
+    fleet = new_fleet(3, 1, router=Router, factories={1: factory("KV-8")}, patience_ns=3 * STEP_NS)
+    fleet.run(arrivals(12, 1, gap_ns=STEP_NS // 5))
+    fleet.write(folder)
+    return folder
+
+
+@pytest.fixture
+def logs(recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    shutil.copytree(recorded, tmp_path / "logs")
+    monkeypatch.chdir(tmp_path)
+    return Path("logs")
+
+
+def trace(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["trace", *arguments])
+
+
+def report_of(*arguments: str) -> dict[str, Any]:
+    result = trace(*arguments, "--json", "--report", "out")
+    found: dict[str, Any] = json.loads(result.stdout)
+    assert found["exit_status"] == result.exit_code
+    return found
+
+
+def test_a_fleet_says_which_rule_at_which_engine_and_when(logs: Path) -> None:
+    found = report_of("logs/**/*.jsonl")
+    assert found["exit_status"] == 1
+    broken = found["rules"]["KV-8"]
+    assert (broken["verdict"], broken["engines"], broken["first_engine"]) == ("fail", ["e001"], "e001")
+    assert broken["breaks"] >= 1
+    assert found["fleet"]["FLEET-1"]["verdict"] == "pass"
+    page = Path("out/engines/e001/failures/KV-8.md").read_text()
+    assert page.startswith("KV-8: ")
+    assert trace("out/engines/e001/failures/KV-8.jsonl", "--report", "again").exit_code == 1
+
+
+def test_one_process_and_several_write_the_same_bytes(logs: Path) -> None:
+    for name, where in (("one", "one"), ("two", "local:2")):
+        assert trace("logs", "--report", name, "--on", where).exit_code == 1
+    assert tree("one") == tree("two")
+
+
+def tree(name: str) -> dict[str, bytes]:
+    """All files but the journal, whose lines stand in the order in which units ended."""
+    files = (path for path in Path(name).rglob("*") if path.is_file() and "campaign" not in path.parts)
+    return {path.relative_to(name).as_posix(): path.read_bytes() for path in files}
+
+
+def test_packed_files_say_the_same(logs: Path) -> None:
+    zstandard = pytest.importorskip("zstandard")
+    plain = report_of("logs")
+    first, second = logs / "e000.jsonl", logs / "e001.jsonl"
+    Path(f"{first}.gz").write_bytes(gzip.compress(first.read_bytes()[:1000]) + gzip.compress(first.read_bytes()[1000:]))
+    Path(f"{second}.zst").write_bytes(zstandard.ZstdCompressor().compress(second.read_bytes()))
+    first.unlink()
+    second.unlink()
+    packed = report_of("logs")
+    for engine in (*plain["engines"], *packed["engines"]):
+        del engine["file"]
+    assert packed == plain
+    assert trace("logs/e000.jsonl.gz").exit_code == 0
+
+
+def cut(logs: Path) -> str:
+    packed = gzip.compress((logs / "e000.jsonl").read_bytes())
+    (logs / "e000.jsonl.gz").write_bytes(packed[: len(packed) // 2])
+    (logs / "e000.jsonl").unlink()
+    return "the archive is cut off"
+
+
+def damaged(logs: Path) -> str:
+    packed = bytearray(gzip.compress((logs / "e000.jsonl").read_bytes()))
+    packed[len(packed) // 2] ^= 0xFF
+    (logs / "e000.jsonl.gz").write_bytes(packed)
+    (logs / "e000.jsonl").unlink()
+    return "e000.jsonl.gz:"
+
+
+def copied(logs: Path) -> str:
+    (logs / "more").mkdir()
+    shutil.copy(logs / "e000.jsonl", logs / "more" / "copy.jsonl")
+    return "both claim engine e000 at now_ns 0: leave one of them out if it is a copy"
+
+
+def empty(logs: Path) -> str:
+    (logs / "e000.jsonl").write_text("")
+    return "the trace is empty"
+
+
+def half_a_router(logs: Path) -> str:
+    text = (logs / "router.jsonl").read_text()
+    (logs / "router.jsonl").write_text(text[:-20])
+    return "the last line is cut off"
+
+
+@pytest.mark.parametrize("spoil", [cut, damaged, copied, empty, half_a_router])
+def test_what_is_wrong_with_a_file_is_said_and_nothing_else_is_lost(logs: Path, spoil: Any) -> None:
+    sentence = spoil(logs)
+    found = report_of("logs")
+    assert found["exit_status"] == 2
+    assert len(found["faults"]) == 1
+    assert sentence in found["faults"][0]
+    assert found["rules"]["KV-8"]["engines"] == ["e001"]
+
+
+def test_parts_of_one_engine_may_follow_each_other(logs: Path) -> None:
+    lines = [json.loads(line) for line in (logs / "e000.jsonl").read_text().splitlines()]
+    later = max(line.get("now_ns", 0) for line in lines) + 1
+    for line in lines[1:]:
+        line["now_ns"] += later
+        if line["type"] == "submit":
+            line["request"]["id"] += "-later"
+    text = "".join(json.dumps(line) + "\n" for line in lines).replace('"r', '"r')
+    assert not report_of("logs")["faults"]
+    (logs / "e000-later.jsonl").write_text(text)
+    assert not any("claim engine" in fault for fault in report_of("logs")["faults"])
+
+
+def test_two_routers_are_one_too_many(logs: Path) -> None:
+    shutil.copy(logs / "router.jsonl", logs / "other.jsonl")
+    result = trace("logs")
+    assert (result.exit_code, "a fleet has one" in result.stderr) == (2, True)
+
+
+def test_a_file_that_grows_is_not_read_for_ever(logs: Path) -> None:
+    path = logs / "e000.jsonl"
+    messages = read_recorded(path)[1]
+    next(messages)
+    with path.open("a") as file:
+        file.write('{"schema":"schedspec/1","type":"end","now_ns":')
+    with pytest.raises(TraceError, match=r"judge it when nobody writes to it any more"):
+        list(messages)
+
+
+def test_a_folder_without_traces_is_one_sentence(tmp_path: Path) -> None:
+    result = trace(str(tmp_path))
+    assert (result.exit_code, "there is no recorded run there" in result.stderr) == (2, True)
+
+
+def test_a_campaign_goes_on_where_it_was(logs: Path) -> None:
+    assert trace("logs", "--report", "whole").exit_code == 1
+    done = Path("whole/campaign/done.jsonl")
+    before = tree("whole")
+    lines = done.read_text().splitlines(keepends=True)
+    done.write_text(lines[2])
+    assert trace("logs", "--resume", "whole", "--on", "local:1").exit_code == 1
+    assert tree("whole") == before
+    assert sorted(done.read_text().splitlines(keepends=True)) == sorted(lines)
+
+
+# --- a large directory ---------------------------------------------------------------------------------------
+
+PLANTED = {17: "KV-8", 101: "STEP-2", 163: "STEP-3"}
+
+
+@pytest.mark.deep
+def test_of_two_hundred_engines_the_three_with_faults_are_named_whoever_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers are killed at random moments; the report is that of one process, byte for byte."""
+    monkeypatch.chdir(tmp_path)
+    fleet = new_fleet(200, 1, router=Router, factories={number: factory(rule) for number, rule in PLANTED.items()})
+    fleet.run(arrivals(1_000, 1, gap_ns=STEP_NS // 100))
+    fleet.write(Path("logs"))
+    stop = threading.Event()
+    killer = threading.Thread(target=kill_now_and_then, args=(stop,))
+    killer.start()
+    try:
+        local = trace("logs", "--report", "local", "--on", "local:2")
+    finally:
+        stop.set()
+        killer.join()
+    one = trace("logs", "--report", "one")
+    assert (local.exit_code, one.exit_code) == (1, 1), local.stderr[-400:]
+    assert "is run again" in local.stderr
+    assert tree("local") == tree("one")
+    broken = {engine["engine"]: set(engine["broken"]) for engine in json.loads(tree("one")["report.json"])["engines"]}
+    assert {name for name, rules in broken.items() if rules} == {f"e{number:03d}" for number in PLANTED}
+    assert all(rule in broken[f"e{number:03d}"] for number, rule in PLANTED.items())
+
+
+def kill_now_and_then(stop: threading.Event) -> None:
+    draws = random.Random(0)
+    while not stop.wait(draws.uniform(8, 16)):
+        workers = multiprocessing.active_children()
+        if workers:
+            os.kill(draws.choice(workers).pid or 0, signal.SIGKILL)
