@@ -69,10 +69,10 @@ class ProtocolError(ValueError):
         super().__init__(method, field, value, problem, hint, rule)
         self.rule = rule
         self.method = method
-        self.field = field
+        self.field = cut(field)
         self.value = value
-        self.problem = problem
-        self.hint = hint
+        self.problem = cut(problem)
+        self.hint = cut(hint, 4 * LONGEST_PART)
 
     def __str__(self) -> str:
         return f"{self.method}: {self.field} is {shown(self.value)}, but {self.problem}" + _tail(self.hint)
@@ -91,6 +91,14 @@ class SubjectFault(ProtocolError):
 
     def __str__(self) -> str:
         return f"{self.method} {self.problem}" + _tail(self.hint)
+
+
+LONGEST_PART = 240
+
+
+def cut(text: str, most: int = LONGEST_PART) -> str:
+    """A subject may raise, or name a field, at any length: of a long text both ends."""
+    return text if len(text) <= most else f"{text[: most // 2]}…{text[-most // 4 :]}"
 
 
 def _tail(hint: str) -> str:

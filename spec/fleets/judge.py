@@ -87,10 +87,14 @@ class Fleet:
         return found
 
     @property
+    def missing(self) -> set[str]:
+        """Engines that the router names, and of which there is no record."""
+        return set(self.router.engines) - self.engines.keys() if self.router is not None else set()
+
+    @property
     def is_whole(self) -> bool:
         """Each engine recorded to its end, and so did those that the router names."""
-        missing = set(self.router.engines) - self.engines.keys() if self.router is not None else set()
-        return not missing and all(parts[-1]["has_end"] for parts in self.engines.values())
+        return not self.missing and all(parts[-1]["has_end"] for parts in self.engines.values())
 
     # --- service -----------------------------------------------------------------------------------------
 
@@ -153,7 +157,7 @@ def judge_fleet(fleet: Fleet) -> FleetVerdict:
         if not set(RULES[rule].binding.claims) <= claims:
             verdicts[rule] = "not claimed"
             continue
-        if rule == "FLEET-4" and not fleet.services:
+        if rule == "FLEET-4" and (fleet.missing or not fleet.services):
             verdicts[rule] = "not observable"
             continue
         for number, one in enumerate(judge(fleet)):

@@ -1,5 +1,5 @@
-"""What searches do in a second on the reference: rules of the state machine that Hypothesis invokes (drawing, deciding
-and judging), and (request, step) pairs that a soak checks, with all rules."""
+"""What searches do in a second on the reference: rules of the state machine that Hypothesis invokes, where drawing,
+scheduling and judging count, and (request, step) pairs that a soak checks, with all rules."""
 
 import time
 from collections.abc import Iterator

@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from io import BufferedReader, RawIOBase
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from schedspec.spec.trace import TraceError, read_trace
 from schedspec.spec.vocabulary import Header, Message
@@ -30,19 +30,18 @@ def read_recorded(
 ) -> tuple[Header, Iterator[Message]]:
     """Like `read_trace`, of whatever packing.  A file that is longer or shorter at the end than it was at the beginning
     ends in a TraceError: its last messages may be halves."""
-    file = path.open("rb")
-    try:
+    items = _items(path, read)
+    # A generator that has yielded once closes its file even if nobody reads on.
+    header = cast(Header, next(items))
+    return header, cast(Iterator[Message], items)
+
+
+def _items(path: Path, read: Callable[..., tuple[Header, Iterator[Message]]]) -> Iterator[Header | Message]:
+    with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         header, messages = read(unpacked(path, file))
-    except BaseException:
-        file.close()
-        raise
-    return header, _watched(path, file, size, messages)
-
-
-def _watched(path: Path, file: IO[bytes], size: int, messages: Iterator[Message]) -> Iterator[Message]:
-    number = 1
-    with file:
+        yield header
+        number = 1
         try:
             for number, message in enumerate(messages, start=2):
                 if number % LOOK_EVERY == 0:

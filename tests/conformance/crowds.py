@@ -6,6 +6,7 @@ of blocks are not in them.  All that a walk draws is drawn here as well, with li
 
 from collections.abc import Sequence
 from random import Random
+from typing import Literal
 
 from attrs import evolve, frozen
 
@@ -17,7 +18,7 @@ from .walks import POLICIES, Mood, Scale, walk_in
 
 @frozen(kw_only=True)
 class Size:
-    """What worlds of a size are drawn from."""
+    """What worlds of a size are drawn from.  Where hundreds wait, nobody looks at all of them in every step."""
 
     name: str
     seats: tuple[int, ...]
@@ -26,6 +27,7 @@ class Size:
     block_size: tuple[int, ...]
     scale: Scale
     pauses: tuple[int, ...]
+    at_blocked_head: tuple[Literal["break", "skip"], ...] = ("break",)
 
 
 MEDIUM = Size(
@@ -36,10 +38,11 @@ MEDIUM = Size(
     block_size=(2, 4, 8),
     scale=Scale(requests=8, tokens=40),
     pauses=(0, 0, 1, 1, 2),
+    at_blocked_head=("break", "break", "skip"),
 )
 LARGE = Size(
     name="large",
-    seats=(192, 256, 384),
+    seats=(256, 384),
     longest_prompt=(64, 256),
     longest_output=(384, 512),
     block_size=(16, 16, 32),
@@ -61,7 +64,7 @@ def crowd(seed: int, size: Size, policies: Sequence[Policy] = ()) -> Script:
         ahead=dice.choice((0, 0, 60, 95)),
         longest_prompt=dice.choice(size.longest_prompt),
         longest_output=dice.choice(size.longest_output),
-        requests=seats * dice.choice((3, 4)) // 2,
+        requests=seats * dice.choice((2, 3)),
         clients="abcde"[: dice.randint(1, 5)],
         pauses=size.pauses,
     )
@@ -79,7 +82,7 @@ def _world(dice: Random, size: Size, mood: Mood, seats: int) -> Settings:
         seats=seats,
         token_budget=max(mood.longest_prompt, seats * dice.choice((1, 2, 4))),
         watermark_blocks=dice.choice((0, 0, seats // 16)),
-        at_blocked_head=dice.choice(("break", "break", "skip")),
+        at_blocked_head=dice.choice(size.at_blocked_head),
         reserve=dice.choice(("on_demand", "on_demand", "known", "declared")),
         prefix_caching=mood.shared_prefix > 0 or dice.random() < 0.3,
         chunk_tokens=dice.choice((0, 0, 2 * block_size + 1)),

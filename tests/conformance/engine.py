@@ -37,6 +37,8 @@ class Engine:
     def outcome(self, plan: Plan, monitor: Any) -> Outcome:
         """Execute a planned step; one row per entry that samples."""
         digests = monitor.execute(plan.step)
+        if not (plan.drafts or self.pauses):
+            return self._tokens(plan, digests)
         rows = [
             (request, digest % VOCABULARY, *self._accepted(request, plan.drafts.get(request, 0), digest, place))
             for request, digest, place in self._sampled(plan, digests)
@@ -49,6 +51,17 @@ class Engine:
             stop=[self._stops(request, place) for request, _, _, place in rows],
             pause=calls if monitor.parks and any(calls) else (),
             accepted=[tokens for _, _, tokens, _ in rows] if any(tokens for _, _, tokens, _ in rows) else (),
+        )
+
+    def _tokens(self, plan: Plan, digests: list[int]) -> Outcome:
+        """One for each entry that samples: nobody has drafts, or calls a tool."""
+        rows = list(self._sampled(plan, digests))
+        last = self.stop_after.get
+        return Outcome(
+            step=plan.step,
+            request=[request for request, _, _ in rows],
+            token=[digest % VOCABULARY for _, digest, _ in rows],
+            stop=[place >= last(request, place + 1) for request, _, place in rows],
         )
 
     def _sampled(self, plan: Plan, digests: list[int]) -> Iterator[tuple[str, int, int]]:

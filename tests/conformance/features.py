@@ -157,6 +157,14 @@ def with_victims(dice: Random, settings: Settings) -> Settings:
     return with_setting(settings, "victim", other) if is_other else settings
 
 
+def on_the_clock(dice: Random, ops: Sequence[Op], settings: Settings) -> Sequence[Op]:
+    """Now and then time passes between calls, most often where it is told what it was spent on."""
+    if dice.random() >= (0.7 if settings.log_decisions else 0.1):
+        return ops
+    ticks = [(op, Op("tick", ns=dice.choice((1, 7, 50)))) if dice.random() < 0.5 else (op,) for op in ops]
+    return [one for some in ticks for one in some]
+
+
 def too_large(dice: Random, ops: Sequence[Op], settings: Settings) -> Sequence[Op]:
     """Now and then some are larger than the pool, by their prompt or by what they may answer."""
     return [_swollen(dice, op, settings) for op in ops] if dice.random() < 0.04 else ops

@@ -26,6 +26,8 @@ MOST_LINES = 40
 LEAST_ROWS = 6
 """A page that has a lot to say is rather too long than without its table."""
 
+VOID = "void"
+"""What stands for a rule where the protocol was broken."""
 LONG_NAME = re.compile(r"[^\s\[(]{60,}")
 LEGEND = re.compile(r"(?<![\w.])\S+\[\d+,\d+\)\*?")
 SECOND_TIMES = {
@@ -40,9 +42,9 @@ Kind = Literal["title", "text", "bad"]
 
 @frozen(kw_only=True)
 class Case:
-    """A broken rule in a run.  `mode` and `found`: how it was looked for; `again`: the command that shows it once
-    more; `files`: where the rest is.  `before`: calls of a long run that came before these messages; then `timeline`
-    knows how they ended."""
+    """A broken rule in a run, or `VOID`.  `mode` and `found`: how it was looked for; `again`: the command that shows it
+    once more; `files`: where the rest is.  `before`: calls of a long run that came before these messages; then
+    `timeline` knows how they ended."""
 
     rule: str
     header: Header
@@ -68,10 +70,9 @@ class Row:
 
 class Page:
     def __init__(self, case: Case) -> None:
-        rule = registry.rules[case.rule]
         self.case = case
         names = Names(case.messages)
-        self.title = printable(f"{rule.id}: {rule.statement} ({rule.level})")
+        self.title = printable(_title(case))
         self.lines = [evolve(n, call=names.short(n.call), answer=names.short(n.answer)) for n in case_table(case)]
         told = (("Subject", _subject(case)), *case_proof(case))
         self.above = [(word, _shorter(names.short(text))) for word, text in told]
@@ -141,7 +142,10 @@ def case_table(case: Case) -> list[Line]:
 
 
 def case_proof(case: Case) -> Iterator[tuple[str, str]]:
-    if case.difference is not None:
+    if case.rule == VOID and case.violation is not None:
+        yield "Let", let(case.header.settings, case.messages, Teller())
+        yield "Then", str(case.violation.facts.get("fault", "the next answer cannot be read"))
+    elif case.difference is not None:
         yield from _difference(case, case.difference)
     elif case.violation is not None:
         yield from proof(case.header, case.messages, case.violation)
@@ -166,10 +170,18 @@ def _subject(case: Case) -> str:
     return ", ".join(parts) + (f"; {case.found}" if case.found else "")
 
 
+def _title(case: Case) -> str:
+    rule = registry.rules.get(case.rule)
+    if rule is None:
+        return f"{VOID}: the subject broke the protocol, so nothing is judged"
+    return f"{rule.id}: {rule.statement} ({rule.level})"
+
+
 def _notes(case: Case) -> Iterator[tuple[str, str]]:
     if case.also:
         yield "Also", f"broken by this trace: {', '.join(case.also)}"
-    yield "Why", registry.rules[case.rule].why
+    if case.rule in registry.rules:
+        yield "Why", registry.rules[case.rule].why
     if case.again:
         yield "Again", case.again
     if case.files:

@@ -197,6 +197,7 @@ class Export:
             begun_us = max(flight.begun_us, track.since_us, track.ran_until_us)  # slices of a track are nested or apart
             track.ran_until_us = max(begun_us, until_us)
             args = {"step": plan.step, "start": start, "tokens": tokens, "samples": samples}
+            args |= {"drafts": plan.drafts[request]} if request in plan.drafts else {}
             self._span("decode" if decodes else "prefill", REQUESTS, track.tid, begun_us, track.ran_until_us, args)
 
     # --- requests ----------------------------------------------------------------------------------------

@@ -28,10 +28,10 @@ from .driver import Driver
 from .files import replace_file
 from .folder import SCHEMA, empty_failures, write_case, write_told, write_trace
 from .narrate import Line, counted, step_table
-from .page import Case, Page, shown_path
+from .page import VOID, Case, Page, shown_path
 from .pasted import as_test, has_test
 from .script import to_json
-from .shown import Shown, shown
+from .shown import Shown, shown, void_case
 
 ORDER = ("fail", "void", "unknown", "not exercised", "not observable", "not claimed", "pass")
 
@@ -98,8 +98,8 @@ def _test(check: Check, failure: Failure) -> Iterator[str]:
 
 
 def shown_failures(check: Check, folder: Path) -> list[Shown]:
-    """Each failure with all that its page draws; `folder` is the report's."""
-    return [
+    """Each failure with all that its page draws, a broken protocol first; `folder` is the report's."""
+    return _shown_fault(check, folder) + [
         shown(
             case_of(check, failure, folder),
             test=list(_test(check, failure)) if has_test(failure.rule) else (),
@@ -108,6 +108,15 @@ def shown_failures(check: Check, folder: Path) -> list[Shown]:
         for failure in check.findings.failures.values()
         if failure.run is not None
     ]
+
+
+def _shown_fault(check: Check, folder: Path) -> list[Shown]:
+    run = check.findings.fault_run
+    if run is None:
+        return []
+    stem = shown_path(folder / "failures" / VOID)
+    case = void_case(run.header, run.messages, str(run.fault), f"schedspec replay-failure {stem}.json")
+    return [shown(case, trace=f"{stem}.jsonl")]
 
 
 def _write_fault(failures: Path, check: Check, run: Driver) -> None:

@@ -7,7 +7,7 @@ from attrs import evolve
 from schedspec.spec.vocabulary import Settings
 
 from .scenarios_of_transfers import TWO_POOLS
-from .script import BEGIN_TRANSFER, END_TRANSFER, TRANSFER, Op, answer, cancel, rounds, submit
+from .script import BEGIN_TRANSFER, END_TRANSFER, REPEAT_TRANSFER, TRANSFER, Op, answer, cancel, rounds, submit
 
 _Built = tuple[tuple[str, ...], Settings, tuple[Op, ...]]
 
@@ -75,6 +75,19 @@ def the_link_needs_most_of_its_time_for_whoever_left() -> _Built:
     return ("KV-9",), TWO_POOLS, (*ops, END_TRANSFER, *rounds(1), *TRANSFER, *rounds(4))
 
 
+def the_link_tells_late_of_whoever_left() -> _Built:
+    """Its blocks are somebody else's by then."""
+    gone = (submit("a", 4, 4), *rounds(1), BEGIN_TRANSFER, cancel("a"), Op("tick", ns=100))
+    return ("KV-9",), TWO_POOLS, (*gone, submit("b", 4, 4), *rounds(1), REPEAT_TRANSFER, *TRANSFER, *rounds(4))
+
+
+def a_tool_fails_while_what_was_computed_is_kept() -> _Built:
+    settings = Settings(blocks=8, block_size=2, seats=2, token_budget=8, prefix_caching=True)
+    settings = evolve(settings, park_timeout_ns=100, hold_ns=50)
+    ops = (submit("a", 4, 4, pauses=(1,)), *rounds(1), answer("a", 1, is_there=False), submit("b", 2, 2), *rounds(3))
+    return ("KV-15", "LIVE-5"), settings, ops
+
+
 def drafts_are_right_and_wrong() -> _Built:
     ops = (submit("a", 3, 9), submit("b", 2, 6, stop_after=4), *rounds(3), submit("c", 9, 4), *rounds(9))
     return ("STEP-1", "STEP-6", "KV-4"), DRAFTING, ops
@@ -100,6 +113,8 @@ BUILDERS: tuple[Callable[[], _Built], ...] = (
     two_who_are_parked_have_the_same_prefix,
     the_host_has_room_for_full_blocks_alone,
     the_link_needs_most_of_its_time_for_whoever_left,
+    the_link_tells_late_of_whoever_left,
+    a_tool_fails_while_what_was_computed_is_kept,
     drafts_are_right_and_wrong,
     a_victim_would_have_had_drafts,
     decodes_with_drafts_share_a_small_budget,

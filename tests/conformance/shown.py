@@ -24,7 +24,7 @@ from schedspec.spec.waiting import LIMITS, Reason, reason_of
 
 from .archives import read_recorded
 from .determinism import Difference
-from .page import Case, shown_path
+from .page import VOID, Case, shown_path
 from .pasted import as_test, has_test
 from .stored import Stored, load_failure, read_json
 from .timeline import Decision, Timeline
@@ -99,6 +99,12 @@ def by_protocol(fault: ProtocolError, rule: str, message: int) -> Violation:
     return Violation(rule=rule, conjunct=f"{rule}.protocol", says=says, message=message, facts=facts)
 
 
+def void_case(header: Header, messages: Sequence[Message], fault: str, again: str) -> Case:
+    """How the protocol was broken: by the answer that would have come next."""
+    violation = Violation(rule=VOID, conjunct=VOID, says=fault, message=len(messages) + 1, facts={"fault": fault})
+    return Case(rule=VOID, header=header, messages=messages, violation=violation, again=again)
+
+
 def shown(case: Case, *, test: Sequence[str] = (), trace: str = "") -> Shown:
     """A failure whose run is at hand."""
     timeline = case.timeline or watched(case.header, case.messages, apart=is_short(case.messages))[0]
@@ -123,7 +129,14 @@ def read_report(folder: Path) -> tuple[dict[str, Any], list[Shown]]:
         if not isinstance(result, dict) or not {"verdict", "level"} <= result.keys():
             raise ValueError(f"{folder / 'report.json'}: {rule} has no verdict and level: it is no report of schedspec")
     traces = sorted((folder / "failures").glob("*.jsonl"), key=lambda path: _order(path.stem))
-    return told, [stored_failure(path, told) for path in traces if path.stem in registry.rules]
+    failures = [stored_failure(path, told) for path in traces if path.stem in registry.rules]
+    return told, [_stored_void(path) for path in traces if path.stem == VOID] + failures
+
+
+def _stored_void(trace: Path) -> Shown:
+    stored = load_failure(trace.with_suffix(".json"))
+    header, messages = read_recorded(trace)
+    return shown(void_case(header, list(messages), stored.conjunct, again(trace, stored)), trace=shown_path(trace))
 
 
 def _order(rule: str) -> Any:

@@ -1,10 +1,9 @@
 """The soak: run after run for hours, each from its number and the seed alone.
 
-Every forty runs there is a large world, four medium ones, four scenarios that are varied, one in which Hypothesis draws
-the operations, and tiny ones.
-A failure is shortened and kept at once, and the search goes on: of what fails again only how often is counted.  A run
-ends where a MUST breaks; a rule that has ended many of them is passed over in every second run from then on, and what
-breaks behind it counts only if it breaks without it, too.
+Every twenty runs there is a large world, two medium ones, two scenarios that are varied, one in which Hypothesis draws
+the operations, and tiny ones.  A failure is shortened and kept at once, and the search goes on: of what fails again
+only how often is counted.  A run ends where a MUST breaks; a rule that has ended many of them is passed over in every
+second run from then on, and what breaks behind it counts only if it breaks without it, too.
 
 Memory stays flat: of a run that is over nothing is kept but counts.
 """
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["tiny", "varied", "drawn", "medium", "large"]
 KINDS: tuple[Kind, ...] = ("tiny", "varied", "drawn", "medium", "large")
-PERIOD = 40
+PERIOD = 20
 RUNS_PER_SEED = 1_000_000_007
 EXAMPLES = 5
 STEPS = 30
@@ -50,6 +49,7 @@ MOST_TRIES_BEHIND = 3
 SHRINK_BEHIND_S = 3.0
 SHOW_EVERY_S = 0.5
 MEASURE_EVERY_S = 10.0
+ROUNDS_UNTIL_SETTLED = 5
 MIB = 1 << 20
 
 
@@ -91,7 +91,8 @@ class Tally:
 
 @define
 class Memory:
-    """What the process held, in bytes: a minute after the beginning (or at the first look), at last, and at most."""
+    """What the process held, in bytes: when every kind of run had come a few times (or at the first look), at last,
+    and at most."""
 
     first: int = 0
     last: int = 0
@@ -239,7 +240,7 @@ class Soak:
             self.check.progress("soak", min(1.0, (now - self._begun) / seconds), self.in_short())
         if now - self._measured > MEASURE_EVERY_S:
             self._measured = now
-            self.memory.look(settled=now - self._begun > 60)
+            self.memory.look(settled=number > ROUNDS_UNTIL_SETTLED * PERIOD)
 
     @property
     def pairs(self) -> int:
@@ -281,7 +282,7 @@ class Soak:
             "failed": {c: {"runs": n, "first_run": self.first.get(c)} for c, n in self.failed.most_common()},
             "passed_over": self._often_ended(),
             "memory_mib": {
-                "after_a_minute": round(self.memory.first / MIB, 1),
+                "when_settled": round(self.memory.first / MIB, 1),
                 "at_the_end": round(self.memory.last / MIB, 1),
                 "most": round(self.memory.most / MIB, 1),
             },

@@ -3,6 +3,7 @@
 Whoever only asks for cards needs no Hypothesis, so what judges is imported by those who print a judgement.
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 out = Console()
 err = Console(stderr=True)
+
+LOG_EVERY_S = 60.0
 
 COLOURS = {
     "pass": "green",
@@ -85,7 +88,7 @@ def searched(check: "Check") -> Iterator[str]:
         memory = told["memory_mib"]
         yield (
             f"soak: {told['runs']:,} runs ({sizes}), {told['pairs']:,} pairs, {told['pairs_per_s']:,} pairs/s; memory "
-            f"{memory['after_a_minute']:,} MiB after a minute, {memory['at_the_end']:,} at the end"
+            f"{memory['when_settled']:,} MiB after some rounds, {memory['at_the_end']:,} at the end"
         )
         for conjunct, times in told["failed"].items():
             again = f"; again: {check.again(times['first_run'])}" if times["first_run"] is not None else ""
@@ -444,7 +447,7 @@ def _line(markup: str) -> None:
 
 @contextmanager
 def progress(*, quiet: bool) -> Iterator[Callable[[str, float, str], None]]:
-    """A live bar per stage, on standard error; nothing at all with --json."""
+    """A live bar per stage, on standard error, or in a file a line now and then; nothing at all with --json."""
     if quiet:
         yield lambda stage, part, note: None
         return
@@ -457,10 +460,14 @@ def progress(*, quiet: bool) -> Iterator[Callable[[str, float, str], None]]:
     )
     with Progress(*columns, console=err, transient=False) as bars:
         tasks: dict[str, TaskID] = {}
+        last = [time.monotonic()]
 
         def show(stage: str, part: float, note: str) -> None:
             if stage not in tasks:
                 tasks[stage] = bars.add_task(stage, total=1.0, note=note)
             bars.update(tasks[stage], completed=part, note=note)
+            if not err.is_terminal and time.monotonic() - last[0] > LOG_EVERY_S:
+                last[0] = time.monotonic()
+                err.print(f"{stage}: {note}", markup=False, highlight=False, soft_wrap=True)
 
         yield show

@@ -77,12 +77,13 @@ _TURNS: Mapping[str, Doing] = {
 
 @frozen
 class Entry:
-    """What a request runs in a step: positions [start, start + tokens)."""
+    """What a request runs in a step: positions [start, start + tokens), and drafts that are verified behind them."""
 
     start: int
     tokens: int
     samples: int
     decodes: bool
+    drafts: int = 0
 
 
 @define
@@ -296,7 +297,7 @@ class Timeline:
             self._submitted(message.given, message.answer)
         elif message.kind == "step":
             self._planned(message.answer)
-        elif message.kind == "cancel":
+        elif message.kind == "cancel" and message.given in self.known:
             self._mark(message.given, "cancel", f"cancel {message.given}")
         elif message.kind == "notify":
             self._notified(message)
@@ -324,11 +325,11 @@ class Timeline:
             cell = self._cell(request)
             known = self.known.get(request)
             decodes = tokens == 1 and known is not None and start >= known.prompt_tokens
-            cell.entry = Entry(start, tokens, samples, decodes)
+            cell.entry = Entry(start, tokens, samples, decodes, plan.drafts.get(request, 0))
             span = f"position {start:,}" if tokens == 1 else f"positions {start:,} to {start + tokens - 1:,}"
-            cell.says.append(
-                f"{'decodes' if decodes else 'prefill'}, {span}" + (", and samples a token" if samples else "")
-            )
+            more = ", and samples a token" if samples else ""
+            more += f", and verifies {cell.entry.drafts:,} drafts" if cell.entry.drafts else ""
+            cell.says.append(f"{'decodes' if decodes else 'prefill'}, {span}{more}")
 
     def _notified(self, message: Message) -> None:
         heard = answer_in(message.given)

@@ -16,6 +16,7 @@ from schedspec.spec.vocabulary import OPEN, Door, Policy, Settings, blocks_for
 from .features import (
     at_the_door,
     of_feature,
+    on_the_clock,
     too_large,
     with_alternatives,
     with_door,
@@ -91,6 +92,7 @@ def walk_in(
     if settings.park_timeout_ns:
         news = Random(f"news {seed}")
         ops = [one for op in ops for one in of_parking(news, op, settings)]
+    ops = on_the_clock(Random(f"clock {seed}"), list(ops), settings)
     if settings.pools.are_two:
         link = Random(f"link {seed}")
         ops = [one for op in ops for one in on_the_link(link, op, settings)]
@@ -108,6 +110,7 @@ def scaled(settings: Settings, scale: Scale) -> Settings:
         settings = evolve(settings, reserve="known")
     limits: dict[str, Any] = {name: getattr(settings, name) * scale.requests for name in OF_REQUESTS}
     limits |= {name: getattr(settings, name) * scale.tokens for name in OF_TOKENS}
+    limits["client_committed_cost"] = 0  # looked up for all who wait
     limits["client_seats"] = min(limits["client_seats"], settings.seats)
     lanes = tuple(
         evolve(lane, queue_requests=lane.queue_requests * scale.requests, burst=lane.burst * scale.tokens)

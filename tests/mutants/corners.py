@@ -73,6 +73,13 @@ def crossing(seed: int) -> Script | None:
     return Script(settings, seed, map(with_deadline, ops) if settings.policy == "edf" else ops)
 
 
+def logged(script: Script) -> Script:
+    """The same with all logs, and time that passes between a step and its result."""
+    settings = evolve(script.settings, log_waits=True, log_decisions=True)
+    ops = [one for op in script.ops for one in ((op, _tick(3)) if op.kind == "step" else (op,))]
+    return evolve(script, settings=settings, ops=ops)
+
+
 def _tick(ns: int) -> Op:
     return Op("tick", ns=ns)
 
@@ -167,7 +174,44 @@ def who_was_swapped_has_blocks_in_the_index_too() -> _Built:
     return settings, ops
 
 
+def a_client_without_a_window_is_told_when_to_come_again() -> _Built:
+    """ADMIT-5: a rate that it has not used does not hide for how long the queue is full."""
+    door = Door(rate_window_ns=100, rate_tokens=50, rate_requests=5, queue_requests=1, step_ns=10, token_ns=1)
+    settings = evolve(ONE_SEAT, door=door)
+    ops = (submit("a", 2, 2), *rounds(1), submit("b", 2, 2), submit("c", 2, 2, client="other"))
+    return settings, (*ops, *(STEP, COMPLETE, RETRY) * 8)
+
+
+def a_lower_class_gives_way_to_whoever_shares_its_prefix() -> _Built:
+    """LIVE-10: what the victims gave back is in the index, and is counted once."""
+    settings = Settings(
+        blocks=6,
+        block_size=1,
+        token_budget=8,
+        seats=2,
+        policy="priority",
+        prefix_caching=True,
+        preempt_lower_class=True,
+    )
+    same = (7, 7, 7, 7)
+    low = submit("low", same, 2, priority=3), submit("mid", (7, 7, 8), 2, priority=2), *rounds(1)
+    high = submit("high", same, 3, priority=0), *rounds(2), submit("next", same, 2, priority=1), *rounds(12)
+    return settings, (*low, *high)
+
+
+def the_phases_take_turns() -> _Built:
+    """LIVE-8: prompts and decodes, each step the other one first."""
+    settings = Settings(
+        blocks=32, block_size=1, token_budget=3, seats=4, batch_mix="exclusive", phase_first="alternate"
+    )
+    ops = (submit("a", 2, 6), *rounds(1), submit("b", 7, 2), submit("c", 4, 3), *rounds(14))
+    return settings, ops
+
+
 _BUILDERS = (
+    the_phases_take_turns,
+    a_client_without_a_window_is_told_when_to_come_again,
+    a_lower_class_gives_way_to_whoever_shares_its_prefix,
     somebody_comes_twice,
     a_prompt_that_is_not_cut_waits_for_a_whole_budget,
     what_fits_alone_but_not_above_the_watermark_is_foreseen,

@@ -18,16 +18,16 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from attrs import define, frozen
-from tests.mutants.corners import corners, crossing
+from tests.mutants.corners import corners, crossing, logged
 from tests.mutants.mutations import ROOT, Mutant, every_mutant, sampled
 from tests.vectors.generate import is_pair
 from tests.vectors.records import read
@@ -43,17 +43,15 @@ from schedspec.spec.vocabulary import Header, Message, SettingsWarning, SubjectF
 
 PACKAGE = "schedspec.reference"
 WALKS = 120
-CROSSINGS = 500
+CROSSINGS = 200
 CALL_S = 2.0
 MUTANT_S = 120.0
 KINDS = ("vector", "world", "scenario", "corner", "walk", "crossing")
 PAGE = Path(__file__).with_name("MUTATION.md")
 EQUIVALENT = Path(__file__).with_name("equivalent.json")
 DONE = ROOT / "build" / "mutation.jsonl"
-READ = ("reference/**/*.py", "spec/**/*.py", "tests/conformance/**/*.py", "tests/vectors/*.py", "tests/vectors/*.jsonl")
-"""What runs of the reference depend on."""
-
-T = TypeVar("T")
+READ = ("reference/**/*.py", "spec/**/*.py", "tests/conformance/**/*.py", "tests/mutants/mutations.py")
+"""What mutants and runs of the reference depend on."""
 
 
 @frozen
@@ -81,8 +79,17 @@ class Seen:
 
 
 def cases() -> list[Case]:
-    made = (case_of(name, script) for name, script in _scripts())
-    return sorted((case for case in made if case is not None), key=_cost)
+    """Those that were made before, of the same sources, are not made again: to follow lines takes its time."""
+    file = _kept_in("cases")
+    made: dict[str, Case] = pickle.loads(file.read_bytes()) if file.exists() else {}
+    for name, script in _scripts():
+        if name not in made or made[name].script != script:
+            case = case_of(name, script)
+            if case is not None:
+                made[name] = case
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(pickle.dumps(made))
+    return sorted(made.values(), key=_cost)
 
 
 def _cost(case: Case) -> tuple[int, int]:
@@ -98,6 +105,7 @@ def _scripts() -> Iterator[tuple[str, Script]]:
         yield f"world {world.id}", Script(world.settings, 0, [op for ops in comes for op in (*ops, STEP, COMPLETE)])
     for scenario in scenarios(0):
         yield f"scenario {scenario.name}", scenario.script
+        yield f"corner logged: {scenario.name}", logged(scenario.script)
     for name, script in corners():
         yield f"corner {name}", script
     for seed in range(WALKS):
@@ -274,18 +282,22 @@ def _seen_in(factory: SubjectFactory, case: Case) -> Seen | None:
     return None
 
 
-def kept(make_it: Callable[[], T], name: str) -> T:
-    """What is made of the sources, or what was made of the same ones before: a run goes on in slices."""
-    digest = hashlib.sha256()
-    for part in (*READ, "tests/mutants/corners.py"):
-        for path in sorted(ROOT.glob(part)):
-            digest.update(path.read_bytes())
-    file = DONE.with_name(f"mutation-{name}-{digest.hexdigest()[:16]}.pickle")
+def kept_mutants() -> list[Mutant]:
+    """All, as they were made of the same sources before: a run goes on in slices."""
+    file = _kept_in("mutants")
     if not file.exists():
         file.parent.mkdir(exist_ok=True)
-        file.write_bytes(pickle.dumps(make_it()))
-    made: T = pickle.loads(file.read_bytes())
+        file.write_bytes(pickle.dumps(list(every_mutant())))
+    made: list[Mutant] = pickle.loads(file.read_bytes())
     return made
+
+
+def _kept_in(name: str) -> Path:
+    digest = hashlib.sha256()
+    for part in READ:
+        for path in sorted(ROOT.glob(part)):
+            digest.update(path.read_bytes())
+    return DONE.with_name(f"mutation-{name}-{digest.hexdigest()[:16]}.pickle")
 
 
 # --- many ------------------------------------------------------------------------------------------------------
@@ -305,7 +317,7 @@ def equivalent() -> dict[str, str]:
     return plain
 
 
-def page(command: str, every: int, found: Sequence[tuple[Mutant, Seen]]) -> Iterator[str]:
+def page(command: str, every: int, drawn: int, found: Sequence[tuple[Mutant, Seen]]) -> Iterator[str]:
     why = equivalent()
     same = [mutant for mutant, seen in found if not seen.how and mutant.id in why]
     open_ones = [mutant for mutant, seen in found if not seen.how and mutant.id not in why]
@@ -314,7 +326,7 @@ def page(command: str, every: int, found: Sequence[tuple[Mutant, Seen]]) -> Iter
     yield "# Mutants of the reference"
     yield ""
     yield f"Written by `{command}`. Operators are mutmut's; of {every:,} mutants of `reference/*.py` and"
-    yield f"`reference/selection/`, {len(found)} were drawn, of each module as its share is."
+    yield f"`reference/selection/`, {drawn} were drawn, of each module as its share is, and {len(found)} tried."
     yield ""
     yield f"**{sum(killed.values())} of {judged} were noticed, {_percent(sum(killed.values()), judged)}**;"
     yield f"{len(same)} more are equivalent."
@@ -347,11 +359,11 @@ def _percent(part: int, whole: int) -> str:
 @click.option("--seconds", type=float, help="Stop after that time; the next call goes on from there.")
 @click.option("--anew", is_flag=True, help="Forget what was found out before.")
 @click.option("--again", is_flag=True, help="Try those once more that nothing noticed.")
-@click.option("--write", is_flag=True, help="Write MUTATION.md, if all were tried.")
+@click.option("--write", is_flag=True, help="Write MUTATION.md of all that were tried.")
 def main(sample: int, seed: int, seconds: float | None, anew: bool, again: bool, write: bool) -> None:
     warnings.simplefilter("ignore", SettingsWarning)
     try:
-        mutants = kept(lambda: list(every_mutant()), "mutants")
+        mutants = kept_mutants()
     except ImportError:
         raise click.ClickException(
             "mutmut is not installed: `make mutation` installs it, or pip install mutmut"
@@ -368,9 +380,11 @@ def main(sample: int, seed: int, seconds: float | None, anew: bool, again: bool,
     killed = sum(bool(seen.how) for _, seen in found)
     same = sum(not seen.how and mutant.id in equivalent() for mutant, seen in found)
     click.echo(f"{killed} of {len(found)} noticed, {same} equivalent; {len(drawn) - len(found)} not tried yet")
-    if write and len(found) == len(drawn):
+    if write:
         command = f"make mutation ARGS='--sample {sample} --seed {seed} --write'"
-        PAGE.write_text("\n".join(page(command, len(mutants), sorted(found, key=_place))) + "\n", encoding="utf-8")
+        PAGE.write_text(
+            "\n".join(page(command, len(mutants), len(drawn), sorted(found, key=_place))) + "\n", encoding="utf-8"
+        )
 
 
 def _stays(seen: Seen, again: bool) -> bool:
@@ -382,7 +396,7 @@ def _place(row: tuple[Mutant, Seen]) -> tuple[str, int]:
 
 
 def _tried(todo: Iterable[Mutant], seconds: float | None) -> Iterator[tuple[Mutant, Seen]]:
-    every = kept(cases, "cases")
+    every = cases()
     click.echo(f"{len(every)} runs of the reference")
     began = time.monotonic()
     for mutant in todo:

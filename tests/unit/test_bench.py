@@ -26,6 +26,7 @@ ASKED = {
     "curves": set(),
     "policies": {"policies.vtc", "policies.drr", "policies.lanes"},
     "search": {"search"},
+    "campaign": {"campaign.two_processes", "campaign.two_processes.processor_time"},
     "trace": {"trace.memory"},
 }
 

@@ -22,8 +22,10 @@ from schedspec.cli import cli
 from schedspec.conformance import recorded, report, shown
 from schedspec.conformance.badge import badge
 from schedspec.conformance.check import Check, Depth, Failure
+from schedspec.conformance.determinism import Difference
 from schedspec.conformance.driver import Driver, replay
 from schedspec.conformance.names import Names
+from schedspec.conformance.page import Case
 from schedspec.conformance.project import Shortening
 from schedspec.conformance.script import BEGIN_TRANSFER, COMPLETE, STEP, Op, Script, cancel, rounds, submit
 from schedspec.conformance.timeline import Timeline, histories
@@ -202,10 +204,34 @@ def test_a_check_and_its_stored_folder_have_the_test_to_paste(tmp_path: Path) ->
         assert "decode pool" in text
         file.unlink()
     assert json.loads((tmp_path / "badge.json").read_text())["message"] == "0 of 1 rules pass, 1 fails"
+    jsonschema.validate(json.loads((tmp_path / "report.json").read_text()), SCHEMA)
     assert call("report", tmp_path).exit_code == 0
     assert "STEP, COMPLETE, BEGIN_TRANSFER]" in (tmp_path / "failures/XFER-2.html").read_text(encoding="utf-8")
     assert "typed &lt;b&gt;" in (tmp_path / "report.html").read_text(encoding="utf-8")
     compile((tmp_path / "failures/XFER-2_test.py").read_text(), "pasted.py", "exec")
+
+
+def broken_protocol(settings: Settings, seed: int) -> Any:
+    scheduler: Any = make(settings, seed)
+    scheduler.step = lambda now_ns: {"step": 1, "request": ["<b>"], "start": [0], "tokens": [1]}
+    return scheduler
+
+
+def test_a_broken_protocol_has_a_page(tmp_path: Path) -> None:
+    depth = Depth(name="none", search_s=0.0, workload_s=None, shrink_s=0.0, examples=0)
+    check = Check(name="mine:S", factory=broken_protocol, seed=0, depth=depth)
+    run = replay(broken_protocol, Script(Settings(), 0, [submit("a", 4, 4), STEP]))
+    assert run.fault is not None
+    check.findings.add(run, "walk")
+    report.write_report(tmp_path, check)
+    told = report.as_json(check)
+    check_report.write_pages(tmp_path, told, report.shown_failures(check, tmp_path))
+    live = (tmp_path / "failures/void.html").read_text(encoding="utf-8")
+    assert "the subject broke the protocol" in live
+    assert re.search(r'<tr class="bad"[^>]*><td>✗ 2</td><td[^>]*>the next call</td>', live)
+    assert call("report", tmp_path).exit_code == 0
+    assert "the next call" in (tmp_path / "failures/void.html").read_text(encoding="utf-8")
+    assert badge(told)["color"] == "critical"
 
 
 # --- in a browser ------------------------------------------------------------------------------------------
@@ -337,6 +363,20 @@ def test_a_run_that_lies_is_drawn_as_it_says(tmp_path: Path) -> None:
     drawing = Drawer(drawn, len(messages), frozenset(), Names(messages), int).drawing()
     assert any("1000000000; the pool has 0 to 3" in note for note in drawing.notes)
     assert (tmp_path / "out/report.html").exists()
+
+
+def test_drafts_and_a_second_run_that_differs_are_shown(tmp_path: Path) -> None:
+    driver = run_of([submit("a", 3, 3), STEP, COMPLETE], Settings(blocks=4, block_size=2), None)
+    drafts = Plan(step=2, request=["a"], start=[3], tokens=[1], samples=[1], drafts={"a": 2})
+    drawn = shown.watched(driver.header, [*driver.messages, Message("step", 0, None, drafts)])[0]
+    (row,) = page.picture_of(drawn).requests
+    assert row.spots[-1].text == "~2"
+    assert row.spots[-1].says == "decodes, position 3, and samples a token, and verifies 2 drafts"
+    difference = Difference(driver.script, 2)
+    case = Case(rule="DET-1", header=driver.header, messages=driver.messages, difference=difference)
+    view = page.view_of(shown.shown(case))
+    assert [row.number for row in view.rows if row.is_bad] == [2]
+    assert [head.label for head in view.drawing.heads if head.is_bad] == ["1"]
 
 
 def test_a_folder_that_cannot_be_written_is_a_sentence_and_loses_nothing(

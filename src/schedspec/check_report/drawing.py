@@ -3,7 +3,7 @@
 All texts are short here; that they are escaped is the template's business.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from attrs import Factory, define, frozen
 
@@ -234,6 +234,7 @@ class Drawer:
         if cell.entry is not None:
             classes = f"q {'decode' if cell.entry.decodes else 'prefill'}"
             text += "" if cell.entry.decodes else f"{cell.entry.tokens}{'*' if cell.entry.samples else ''}"
+            text += f"~{cell.entry.drafts}" if cell.entry.drafts else ""
         if not is_step and cell.doing == "over":
             classes = "q ends"
         return Spot(classes, text, self._short(self._in_words(cell)))
@@ -301,14 +302,17 @@ class Drawer:
             if any(holding is not None for holding in seen):
                 alike.setdefault((place[0], seen), []).append(place[1])
         rows = sorted(alike.items(), key=lambda item: (item[0][0], item[1]))[:MOST_ROWS]
-        kept = _first_rows([self._changes(history) for (_, history), _ in rows])
+        kept = _first_rows([self._rank(history) for (_, history), _ in rows])
         return [self._block_row(*key, blocks, place not in kept) for place, (key, blocks) in enumerate(rows)]
 
-    def _changes(self, history: Sequence[Holding | None]) -> bool:
-        """Near the break, or in the hands of who matters."""
+    def _rank(self, history: Sequence[Holding | None]) -> int:
+        """0: changes near the break, or is in the hands of who matters; 1: somebody holds it where it is seen."""
         at = len(history) - 1 if self.bad_place is None else self.bad_place
         near = history[max(0, at - AROUND) : at + AROUND]
-        return len(set(near)) > 1 or any(h is not None and not self.matter.isdisjoint(h.owners) for h in near)
+        if any(h is not None and not self.matter.isdisjoint(h.owners) for h in near):
+            return 0
+        held = any(h is not None and h.owners for h in (history[place] for place in self.shown))
+        return 0 if held and len(set(near)) > 1 else 1 if held else 2
 
     def _block_row(self, in_host: bool, history: Sequence[Holding | None], blocks: list[int], is_folded: bool) -> Row:
         what = ("host " if in_host else "") + ranges(sorted(blocks))
@@ -376,10 +380,9 @@ def _shown_columns(total: int, bad: int | None) -> set[int]:
     return {*range(FIRST_COLUMNS), *range(max(0, end - (MOST_COLUMNS_SHOWN - FIRST_COLUMNS)), end)}
 
 
-def _first_rows(wanted: Iterable[bool]) -> set[int]:
-    """Places of the rows that are shown at first: those that are wanted, then others, as many as there is room for."""
-    flags = list(wanted)
-    order = [n for n, flag in enumerate(flags) if flag] + [n for n, flag in enumerate(flags) if not flag]
+def _first_rows(ranks: Sequence[int]) -> set[int]:
+    """Places of the rows that are shown at first: the least ranks, as many as there is room for."""
+    order = sorted(range(len(ranks)), key=ranks.__getitem__)
     return set(order[:MOST_BLOCK_ROWS_SHOWN])
 
 

@@ -16,7 +16,7 @@ from markupsafe import Markup
 from ..conformance.badge import headline
 from ..conformance.files import replace_file
 from ..conformance.names import Names, printable, short_name
-from ..conformance.page import Page, kept_rows
+from ..conformance.page import VOID, Page, kept_rows
 from ..conformance.shown import Shown
 from ..conformance.timeline import Timeline
 from ..spec.catalogue import registry
@@ -98,6 +98,7 @@ def rules_of(told: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], 
 
 def view_of(one: Shown) -> View:
     case, page = one.case, Page(one.case)
+    level = registry.rules[case.rule].level if case.rule in registry.rules else VOID
     names = Names(case.messages)
     bad = _bad_message(one)
     clock = clock_of(case.messages)
@@ -106,9 +107,9 @@ def view_of(one: Shown) -> View:
     return View(
         id=case.rule,
         rule=case.rule,
-        level=registry.rules[case.rule].level,
+        level=level,
         is_broken=case.violation is not None or case.difference is not None,
-        title=page.title.removesuffix(f" ({registry.rules[case.rule].level})"),
+        title=page.title.removesuffix(f" ({level})"),
         proof=[(word, _cut(text)) for word, text in page.above],
         notes=[(word, text) for word, text in page.below if word not in ("Again", "Files")],
         rows=rows,

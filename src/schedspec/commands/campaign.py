@@ -9,7 +9,7 @@ import click
 
 from ..campaigns import PATIENCE_S, WHERE, Journal, Unit, Watch, executor_of, run_campaign
 from ..conformance import terminal
-from .parts import stop
+from .parts import interrupted_by_sigterm, stop
 
 INTERRUPTED = 130
 UNITS = "schedspec.commands.units"
@@ -64,7 +64,7 @@ def run_units(
     """Results in the order of the units.  Who interrupts is told how to go on."""
     executor = executor_of(options["where"], options["patience_s"])
     journal = Journal(folder, units, resume=options["resume"] is not None)
-    with _watched(failures, quiet=quiet) as watch:
+    with _watched(failures, quiet=quiet) as watch, interrupted_by_sigterm():
         try:
             return run_campaign(units, executor, journal, watch)
         except KeyboardInterrupt:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from schedspec.conformance.check import DEPTHS
+from schedspec.conformance.files import ensure_writable
 
 from . import CATALOGUE, Bug, hunt
 from .table import as_json, as_page, as_text, line, misses
@@ -23,18 +24,34 @@ BUILD = Path("build")
 @click.option("--page", type=click.Path(path_type=Path), help="Write a page in Markdown, too.")
 def main(only: str, siblings: bool, seeds: str, depth: str, path: Path | None, page: Path | None) -> None:
     bugs = list(chosen(only.split(",") if only else (), siblings=siblings))
+    numbers = whole_numbers(seeds)
     path = path or BUILD / ("siblings.json" if siblings else "mutants.json")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    for file, what in ((path, "the result"), (page, "the page")):
+        if file is not None:
+            ensure_there_is_room(file, what)
     catches = []
     for bug in bugs:
-        for seed in whole_numbers(seeds):
+        for seed in numbers:
             catches.append(hunt(bug, seed, DEPTHS[depth]))
             click.echo(line(catches[-1]), err=True)
     path.write_text(as_json(catches, depth))
     if page is not None:
-        page.write_text(as_page(catches, "make mutants" + (" ARGS=--siblings" if siblings else ""), depth))
+        page.write_text(as_page(catches, command(only, siblings=siblings), depth))
     click.echo(as_text(catches))
     sys.exit(1 if misses(catches) else 0)
+
+
+def command(only: str, *, siblings: bool) -> str:
+    """What makes the same page again; seeds and depth stand beside it."""
+    arguments = ([f"--only {only}"] if only else []) + (["--siblings"] if siblings else []) + ["--page FILE"]
+    return f'make mutants ARGS="{" ".join(arguments)}"'
+
+
+def ensure_there_is_room(file: Path, what: str) -> None:
+    try:
+        ensure_writable(file, what)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def chosen(ids: Iterable[str], *, siblings: bool) -> Iterable[Bug]:

@@ -48,6 +48,7 @@ def test_where_there_is_nothing_nothing_is_found() -> None:
     [
         (["--only", "B999"], "there is no bug 'B999'"),
         (["--seeds", "a"], "must be whole numbers"),
+        (["--json", "/"], "the result cannot be written to /: it is a folder"),
     ],
 )
 def test_bad_input_is_one_sentence(arguments: list[str], sentence: str) -> None:
