@@ -29,7 +29,7 @@ class Size:
     soaked_runs: int = 2 * PERIOD
 
 
-TINY = Size(examples=2, repeats=1, soaked_runs=PERIOD // 2 + 1)
+TINY = Size(examples=2, repeats=1, soaked_runs=6)
 
 
 class Counted:
@@ -100,4 +100,4 @@ def soaked(size: Size) -> Iterator[Result]:
         f"{kind}_pairs_per_s": tally.pairs / tally.seconds for kind, tally in there.tallies.items() if tally.seconds
     }
     more |= {f"{kind}_seconds": tally.seconds for kind, tally in there.tallies.items()}
-    yield Result(name="soak", figure=there.pairs_per_s, unit="pairs/s", asked=ASKED_SOAK, more=more)
+    yield Result(name="search.soak", figure=there.pairs_per_s, unit="pairs/s", asked=ASKED_SOAK, more=more)

@@ -25,7 +25,7 @@ ASKED = {
     "optimized": {"optimized.waiting.vtc"},
     "curves": set(),
     "policies": {"policies.vtc", "policies.drr", "policies.lanes"},
-    "search": {"search"},
+    "search": {"search", "search.soak"},
     "campaign": {"campaign.two_processes", "campaign.two_processes.processor_time"},
     "trace": {"trace.memory"},
 }
@@ -97,7 +97,7 @@ def test_a_skipped_bench_stops_no_other(
 ) -> None:
     monkeypatch.setattr(beside_vllm, "PYTHON", tmp_path / "none")
     figures = run.measure(["vllm", "search"], tiny=True, as_json=True, file=tmp_path / "bench.json")
-    assert list(figures) == ["search"]
+    assert list(figures) == ["search", "search.soak"]
     assert capsys.readouterr().err.startswith("vllm: there is no .venv-vllm here, so nothing was measured")
 
 
