@@ -9,7 +9,7 @@ Open Scope Z_scope.
 (* --- the token budget ------------------------------------------------------------------------------------------------- *)
 
 (* A wish is what is known and not issued, at most a chunk. *)
-(* scan: optimized/scheduler.py compose *)
+(* scan: optimized/step.py compose *)
 Theorem the_budget_loop_is_a_clamped_prefix_sum : forall chunk size budget running,
   0 <= budget -> (forall r, In r running -> 0 <= wish chunk r) ->
   compose_scan chunk size budget running = compose chunk size budget running.
@@ -26,7 +26,7 @@ Qed.
 (* --- victims ---------------------------------------------------------------------------------------------------------- *)
 
 (* Each time somebody leaves, those who remain are composed anew; blocks are not shared. *)
-(* scan: optimized/scheduler.py kept *)
+(* scan: optimized/step.py kept *)
 Theorem newest_first_preemption_keeps_the_longest_prefix_that_fits : forall chunk size budget free running,
   0 < size -> 0 <= budget -> 0 <= free ->
   (forall r, In r running -> 0 <= wish chunk r) -> (forall r, In r running -> 0 <= held r) ->

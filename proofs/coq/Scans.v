@@ -34,7 +34,7 @@ Fixpoint tiles {A} (fuel tile : nat) (l : list A) : list (list A) :=
 Definition clamped (budget given : Z) (wishes : list Z) : list Z :=
   each (fun i w => Z.min w (Z.max (budget - (given + before wishes i)) 0)) wishes.
 
-(* optimized/scheduler.py `compose`: the clamp only where it changes something, and blocks after it. *)
+(* optimized/step.py `compose`: the clamp only where it changes something, and blocks after it. *)
 Definition compose_scan (chunk size budget : Z) (running : list runner) : list Z * list Z * Z :=
   let wishes := map (wish chunk) running in
   let tokens := if budget <? total wishes then clamped budget 0 wishes else wishes in
@@ -58,7 +58,7 @@ Definition needs_and_held (running : list runner) (needs : list Z) : list Z := b
 Definition too_much (free all given : Z) (sums : list Z) : list bool :=
   map (fun i => free + all <? given + upto sums i) (places sums).
 
-(* optimized/scheduler.py `kept`: searchsorted(cumsum(needs + held), free + all held, side="right"). *)
+(* optimized/step.py `kept`: searchsorted(cumsum(needs + held), free + all held, side="right"). *)
 Definition kept (free : Z) (running : list runner) (needs : list Z) : nat :=
   length (filter negb (too_much free (all_held running) 0 (needs_and_held running needs))).
 

@@ -120,7 +120,7 @@ def terms_of(factory: SubjectFactory, seed: int, **limits: int) -> Terms:
     dice, script = Random(f"terms {seed}"), walk(seed)
     if script.settings.park_timeout_ns:
         return Terms(Settings(), who="a", edge=0)
-    settings = with_door(dice, script.settings, always=True)
+    settings = with_door(dice, evolve(script.settings, draft_tokens=0), always=True)  # a time model counts none
     drawn = evolve(settings.door, rate_tokens=0, rate_requests=2, rate_window_ns=90, retain_ns=60)
     settings = evolve(settings, door=evolve(drawn, **limits))
     driver = Driver.start(factory, settings, seed)

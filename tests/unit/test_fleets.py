@@ -185,6 +185,7 @@ def test_a_fleet_says_which_rule_at_which_engine_and_when(logs: Path) -> None:
     assert trace("out/engines/e001/failures/KV-8.jsonl", "--report", "again").exit_code == 1
 
 
+@pytest.mark.deep
 def test_one_process_and_several_write_the_same_bytes(logs: Path) -> None:
     for name, where in (("one", "one"), ("two", "local:2")):
         assert trace("logs", "--report", name, "--on", where).exit_code == 1

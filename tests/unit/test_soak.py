@@ -55,6 +55,7 @@ def test_worlds_of_a_size_have_it() -> None:
     assert len(large.ops) > len(medium.ops) > 20
 
 
+@pytest.mark.deep
 def test_the_reference_breaks_no_must_in_medium_worlds() -> None:
     for seed in range(3):
         script = crowd(seed, MEDIUM)
@@ -80,6 +81,7 @@ def test_a_run_alone_is_the_run_that_it_was() -> None:
     assert not before.failed["KV-7.1"]
 
 
+@pytest.mark.deep
 def test_what_fails_is_kept_once_and_counted_often() -> None:
     kept: list[Failure] = []
     there = Soak(new("KV-7", keep=kept.append))
