@@ -42,9 +42,10 @@ def _others(settings: Settings, refused: str) -> Iterator[Settings]:
 
 
 POOL = ("blocks", "token_budget")
-"""Whoever refuses one of these wants it pinned."""
+"""Whoever refuses one of these, and not only the smallest of pools, wants it pinned."""
 
 INSTEAD: dict[str, tuple[object, ...]] = {
+    "blocks": (2, 4),
     "policy": ("fcfs", "priority", "vtc", *get_args(Policy)),
     "victim": ("newest", "lowest_priority"),
     "at_blocked_head": ("break", "skip"),
