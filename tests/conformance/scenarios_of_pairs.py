@@ -135,6 +135,33 @@ def who_came_back_from_the_host_is_cancelled() -> _Built:
     return ("PRE-9", "LIFE-6"), SWAPPING, (*ops, *rounds(12))
 
 
+def an_id_comes_again() -> _Built:
+    """While its request waits, while it runs, and when it has ended."""
+    settings = Settings(blocks=16, block_size=2, seats=1)
+    ops = (submit("a", 3, 3), *rounds(1), submit("a", 5, 2), submit("b", 2, 2), submit("b", 1, 4), *rounds(5))
+    return ("LIFE-2", "LIFE-3"), settings, (*ops, submit("a", 2, 2), *rounds(4))
+
+
+def a_victim_leaves_and_two_need_its_seat() -> _Built:
+    settings = Settings(blocks=6, block_size=1, seats=2, token_budget=4)
+    ops = (submit("a", 2, 5), submit("b", 2, 5), *rounds(3), cancel("b"), cancel("a"), submit("c", 1, 2))
+    return ("LIFE-6",), settings, (*ops, submit("d", 1, 2), *rounds(6))
+
+
+def a_victim_comes_back_alone_and_needs_all_but_the_watermark() -> _Built:
+    """Which binds only while somebody runs."""
+    settings = Settings(blocks=6, block_size=1, seats=2, token_budget=8, watermark_blocks=2)
+    ops = (submit("a", 1, 4), submit("b", 3, 3), *rounds(12))
+    return ("LIVE-1", "LIVE-2", "KV-11"), settings, ops
+
+
+def a_victim_has_an_entry_and_the_budget_binds() -> _Built:
+    """What it gives back is what it had, and a prompt takes no more."""
+    settings = Settings(blocks=13, block_size=1, seats=3, token_budget=3, policy="priority", victim="lowest_priority")
+    ops = (submit("low", 1, 8, priority=2), *rounds(1), submit("high", 1, 8, priority=1), *rounds(1))
+    return ("STEP-1", "STEP-7"), settings, (*ops, submit("c", 9, 2, priority=1), *rounds(16))
+
+
 BUILDERS: tuple[Callable[[], _Built], ...] = (
     a_victim_shares_its_prefix_with_who_stays,
     a_victim_is_cancelled_when_it_is_back,
@@ -154,4 +181,8 @@ BUILDERS: tuple[Callable[[], _Built], ...] = (
     somebody_is_cancelled_when_its_wait_is_over,
     somebody_is_cancelled_when_its_tool_is_overdue,
     who_came_back_from_the_host_is_cancelled,
+    an_id_comes_again,
+    a_victim_leaves_and_two_need_its_seat,
+    a_victim_comes_back_alone_and_needs_all_but_the_watermark,
+    a_victim_has_an_entry_and_the_budget_binds,
 )

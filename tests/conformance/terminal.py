@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from .stored import Again
     from .validate import Check as AdapterCheck
 
-out = Console()
-err = Console(stderr=True)
+out = Console(emoji=False)
+err = Console(stderr=True, emoji=False)
 
 LOG_EVERY_S = 60.0
 
