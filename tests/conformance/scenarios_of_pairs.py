@@ -136,10 +136,10 @@ def who_came_back_from_the_host_is_cancelled() -> _Built:
 
 
 def an_id_comes_again() -> _Built:
-    """While its request waits, while it runs, and when it has ended."""
+    """While its request waits, and while it runs."""
     settings = Settings(blocks=16, block_size=2, seats=1)
-    ops = (submit("a", 3, 3), *rounds(1), submit("a", 5, 2), submit("b", 2, 2), submit("b", 1, 4), *rounds(5))
-    return ("LIFE-2", "LIFE-3"), settings, (*ops, submit("a", 2, 2), *rounds(4))
+    ops = (submit("a", 3, 3), *rounds(1), submit("a", 5, 2), submit("b", 2, 2), submit("b", 1, 4), *rounds(6))
+    return ("LIFE-2", "LIFE-3"), settings, ops
 
 
 def a_victim_leaves_and_two_need_its_seat() -> _Built:

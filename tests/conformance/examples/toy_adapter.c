@@ -112,6 +112,12 @@ static void configure(const char *params) {
 }
 
 static void submit(const char *params) {
+    char *id = string_at(value_of(params, "id"));
+    if (*find(id)) {
+        printf("\"result\":{\"verdict\":\"duplicate\",\"of\":%s}", id);
+        free(id);
+        return;
+    }
     long prompt = length_of(value_of(params, "prompt_ids")), output = number_of(params, "max_output_tokens");
     long need = (prompt + output - 1 + block_size - 1) / block_size; /* the last token is never written */
     const char *reasons[] = {"prompt_tokens", "output_tokens", "model_tokens", "kv_blocks"};
@@ -120,10 +126,11 @@ static void submit(const char *params) {
         if (values[i] <= limits[i]) continue;
         printf("\"result\":{\"verdict\":\"refused\",\"reason\":\"%s\",\"limit\":%ld,\"value\":%ld}", reasons[i],
                limits[i], values[i]);
+        free(id);
         return;
     }
     Job *job = calloc(1, sizeof *job);
-    job->id = string_at(value_of(params, "id"));
+    job->id = id;
     job->known = prompt, job->left = output, job->need = need;
     *find("") = job;
     printf("\"result\":{\"verdict\":\"accepted\"}");

@@ -26,6 +26,8 @@ class Scheduler:
         return {"name": "toy", "observes": "tables", "ordered": True, "claims": claims}
 
     def submit(self, request: Any, now_ns: int) -> Any:
+        if request.id in self.waiting or request.id in self.running:
+            return {"verdict": "duplicate", "of": request.id}
         s, prompt, output = self.settings, len(request.prompt_ids), request.max_output_tokens
         need = -(-(prompt + output - 1) // s.block_size)  # the last token is never written
         values = {"prompt_tokens": prompt, "output_tokens": output, "model_tokens": prompt + output}

@@ -271,6 +271,9 @@ func capabilities(tables bool) map[string]any {
 
 // submit refuses what a limit forbids or the pool can never hold; the last token is never written.
 func (s *scheduler) submit(r request) map[string]any {
+	if s.live[r.ID] != nil {
+		return map[string]any{"verdict": "duplicate", "of": r.ID}
+	}
 	prompt, output := len(r.PromptIDs), r.MaxOutput
 	need := (prompt + output - 1 + s.settings.BlockSize - 1) / s.settings.BlockSize
 	limits := []struct {
