@@ -289,6 +289,7 @@ def test_a_folder_without_traces_is_one_sentence(tmp_path: Path) -> None:
     assert (result.exit_code, "there is no recorded run there" in result.stderr) == (2, True)
 
 
+@pytest.mark.deep
 def test_a_campaign_goes_on_where_it_was(logs: Path) -> None:
     assert trace("logs", "--report", "whole").exit_code == 1
     done = Path("whole/campaign/done.jsonl")

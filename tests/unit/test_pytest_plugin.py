@@ -73,6 +73,7 @@ def test_a_planted_fault_fails_with_its_report(suite: pytest.Pytester) -> None:
     assert (suite.path / report.split()[-1]).is_file()
 
 
+@pytest.mark.deep
 def test_a_report_fits_on_a_screen(suite: pytest.Pytester) -> None:
     result = run(suite, "--scheduler", "schedspec.reference.faults:PreemptsTheOldest", "-k", "PRE-5")
     begin, end = (result.outlines.index(next(filter(is_edge, result.outlines))) for is_edge in (_begins, _ends))
@@ -114,6 +115,7 @@ def test_a_factory_that_raises_is_void(suite: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["mine:make is void, no rule is judged: configure raised RuntimeError: no device"])
 
 
+@pytest.mark.deep
 def test_what_a_scheduler_prints_is_no_answer(suite: pytest.Pytester) -> None:
     suite.makepyfile(
         mine=f"""
@@ -145,6 +147,7 @@ def test_a_missing_factory_is_one_sentence(suite: pytest.Pytester, name: str, se
     result.stdout.no_fnmatch_line("*Traceback*")
 
 
+@pytest.mark.deep
 def test_two_schedulers_in_one_session(suite: pytest.Pytester) -> None:
     adapter = ROOT / "tests/conformance/examples/toy_stdio.py"
     result = run(suite, "--scheduler", TOY, "--scheduler", f"exec:python3 {adapter}", "-k", "LIFE-3 or DET-2")
@@ -157,6 +160,7 @@ def test_nobody_to_judge_is_skipped_with_what_to_type(suite: pytest.Pytester) ->
     result.stdout.fnmatch_lines(["*pytest --pyargs schedspec.conformance --scheduler package.module:factory*"])
 
 
+@pytest.mark.deep
 def test_seed_and_depth_are_said(suite: pytest.Pytester) -> None:
     result = run(suite, "--scheduler", TOY, "--scheduler-seed", "7", "-k", "LIFE-3")
     result.stdout.fnmatch_lines(["  seed 7, * runs, *"])
