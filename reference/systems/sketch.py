@@ -97,6 +97,8 @@ class Sketch:
         return Capabilities(name="sketch", observes="tables", ordered=True, claims=frozenset(claims))
 
     def submit(self, request: Request, now_ns: int) -> Receipt:
+        if request.id in self.jobs:
+            return Receipt(verdict="duplicate", of=request.id)
         s, prompt, output = self.settings, request.prompt_tokens, request.max_output_tokens
         for reason, limit, value in (
             ("prompt_tokens", s.max_prompt_tokens, prompt),

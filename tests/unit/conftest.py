@@ -1,5 +1,5 @@
-"""Which tests CI leaves out for want of time: whole files here, and single tests that say so themselves.  `make test` runs
-them all; `-m "not deep"` runs the others."""
+"""Which tests CI leaves out for want of time: whole files here, and single tests that say so themselves.  `make test`
+runs them all; `-m "not deep"` runs the others."""
 
 from pathlib import Path
 
