@@ -152,13 +152,13 @@ class Check:
         return f"schedspec check {subject} --depth soak --seed {self.seed} --run {number}{pinned}{only}"
 
     def _stages(self) -> None:
-        self._scenarios()
+        self.run_scenarios()
         self._search()
         self._replay_workload()
         self._determinism()
 
     def _soak(self) -> None:
-        self._scenarios()
+        self.run_scenarios()
         self.shorten_new()
         self._replay_workload()
         self.shorten_new()
@@ -173,7 +173,7 @@ class Check:
 
     # --- stages ------------------------------------------------------------------------------------------
 
-    def _scenarios(self) -> None:
+    def run_scenarios(self) -> None:
         todo = list(scenarios(self.seed))
         for number, scenario in enumerate(todo):
             if self.is_enough():
@@ -339,14 +339,12 @@ class Check:
         if failure.difference is None:
             self._shrink_one(failure, seconds)
         self._explain(failure)
-        self.findings.failures[failure.rule] = failure
 
     def _explain_what_is_left(self) -> None:
         """After an interrupt: nothing is shortened any more, and each failure has its page."""
         with suppress(KeyboardInterrupt):
             for failure in self._unexplained():
                 self._explain(failure)
-                self.findings.failures[failure.rule] = failure
 
     def _shrink_one(self, failure: Failure, seconds: float) -> None:
         first = replay(self.factory, failure.script, ignored=all_but(self.only))
@@ -370,6 +368,7 @@ class Check:
             broken = {v.rule for v in run.broken} - {failure.rule}
             failure.also = sorted(broken, key=lambda rule: registry.rules[rule].order)
         failure.messages = run.protocol_messages
+        self.findings.failures[failure.rule] = failure
 
     def _shrink_fault(self) -> None:
         run = self.findings.fault_run

@@ -7,14 +7,11 @@ from attrs import Factory, define
 from schedspec.spec.vocabulary import Message
 
 ENDS = ("finished", "failed", "cancelled", "expired")
-LIFE = (
+LIFE = {
     *("deferred", "entered", "converted", "admitted", "resumed", "preempted", "parked", "unparked"),
     *("swapped_out", "swapped_in", "shared", *ENDS),
-)
+}
 """Deltas that are events in the life of a request."""
-
-
-_LIFE = frozenset(LIFE)
 
 
 @define(eq=False)
@@ -55,7 +52,7 @@ class Ear:
         self.calls[self._before, call] += 1
         self._before = call
         for delta in deltas:
-            if delta[0] in _LIFE:
+            if delta[0] in LIFE:
                 self._happens(delta[1], delta[0])
 
     def merge(self, other: "Ear") -> None:

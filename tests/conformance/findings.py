@@ -141,12 +141,15 @@ class Findings:
     def _keep(self, violation: Violation, script: Script, broken: set[str], stage: str) -> None:
         rule = violation.rule
         explained = rule not in registry.weakest(broken)
-        size = (int(explained), script_size(script))
-        if rule in self.sizes and self.sizes[rule] <= size:
-            return
-        self.sizes[rule] = size
         also = sorted(broken - {rule}, key=lambda other: registry.rules[other].order)
-        self.examples_of[rule] = Failure(rule=rule, conjunct=violation.conjunct, stage=stage, script=script, also=also)
+        failure = Failure(rule=rule, conjunct=violation.conjunct, stage=stage, script=script, also=also)
+        self.keep(failure, (int(explained), script_size(script)))
+
+    def keep(self, failure: Failure, size: tuple[int, int]) -> None:
+        """Of each rule the smallest; `size`: 1 where another rule explains it, then how large the script is."""
+        if failure.rule not in self.sizes or size < self.sizes[failure.rule]:
+            self.sizes[failure.rule] = size
+            self.examples_of[failure.rule] = failure
 
     @property
     def broken(self) -> set[str]:

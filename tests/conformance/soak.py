@@ -243,6 +243,10 @@ class Soak:
             self.memory.look(settled=number > ROUNDS_UNTIL_SETTLED * PERIOD)
 
     @property
+    def runs(self) -> int:
+        return sum(tally.runs for tally in self.tallies.values())
+
+    @property
     def pairs(self) -> int:
         return sum(tally.pairs for tally in self.tallies.values())
 
@@ -251,12 +255,11 @@ class Soak:
         return self.pairs / max(1e-9, sum(tally.seconds for tally in self.tallies.values()))
 
     def in_short(self) -> str:
-        runs = sum(tally.runs for tally in self.tallies.values())
         must = sorted({c.rpartition(".")[0] for c in self.failed if _is_must(c)})
         failed = (
             f"{len(must)} MUST broken ({', '.join(must[:4])}{', …' if len(must) > 4 else ''})" if must else "0 failures"
         )
-        return f"{runs:,} runs, {self.pairs:,} pairs, {self.pairs_per_s:,.0f} pairs/s, {failed}"
+        return f"{self.runs:,} runs, {self.pairs:,} pairs, {self.pairs_per_s:,.0f} pairs/s, {failed}"
 
     def _tell(self) -> None:
         self.memory.look(settled=True)
@@ -267,7 +270,7 @@ class Soak:
         return {
             "kind": "soak",
             "seed": self.check.seed,
-            "runs": sum(tally.runs for tally in self.tallies.values()),
+            "runs": self.runs,
             "pairs": self.pairs,
             "pairs_per_s": round(self.pairs_per_s),
             "sizes": {

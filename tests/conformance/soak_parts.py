@@ -42,7 +42,7 @@ def run_part(part: Part, start: int, end: int, beat: Callable[[], None]) -> dict
     """Runs `start` to before `end`; with the first one come the scenarios."""
     soak = Soak(part)
     if start == 0:
-        part._scenarios()
+        part.run_scenarios()
     soak.policies = part.honoured_policies()
     for number in range(start, end):
         if part.is_enough():
@@ -123,16 +123,14 @@ def _add(check: Check, part: Mapping[str, Any]) -> None:
     for name in COUNTERS:
         getattr(findings, name).update(part[name])
     for rule, told in part["examples"].items():
-        size = tuple(told["size"])
-        if rule not in findings.sizes or size < findings.sizes[rule]:
-            findings.sizes[rule] = size
-            findings.examples_of[rule] = Failure(
-                rule=rule,
-                conjunct=told["conjunct"],
-                stage=told["stage"],
-                script=from_json(told["script"]),
-                also=list(told["also"]),
-            )
+        failure = Failure(
+            rule=rule,
+            conjunct=told["conjunct"],
+            stage=told["stage"],
+            script=from_json(told["script"]),
+            also=list(told["also"]),
+        )
+        findings.keep(failure, tuple(told["size"]))
     if part["fault_script"] is not None:
         _see_fault_again(check, part)
     _cover(findings.coverage, part["coverage"])

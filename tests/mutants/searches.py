@@ -64,7 +64,7 @@ def targets(*, bugs: bool) -> list[Target]:
 
 
 def by_scenarios(check: Hunt, deadline: float) -> None:
-    check._scenarios()
+    check.run_scenarios()
 
 
 def by_variations(check: Hunt, deadline: float) -> None:

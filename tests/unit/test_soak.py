@@ -148,7 +148,7 @@ def test_an_interrupt_keeps_what_was_found(tmp_path: Path, monkeypatch: pytest.M
             self.run_one(number)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Check, "_scenarios", lambda self: None)
+    monkeypatch.setattr(Check, "run_scenarios", lambda self: None)
     monkeypatch.setattr(Soak, "run", interrupted)
     findings: Findings = check.run()
     assert findings.interrupted

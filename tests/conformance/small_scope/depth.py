@@ -61,7 +61,6 @@ class SmallScope:
                     break
                 self.reached = number + 1
                 self._look_at(case, left if is_last else left / 2)  # those that take least come first
-                self._tell()
         finally:
             self._tell()
         self.check.progress("small scope", 1.0, f"{len(self.looked)} cases, {self._sum('states'):,} states")
