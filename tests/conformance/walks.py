@@ -100,7 +100,7 @@ def walk_in(
 
 
 OF_REQUESTS = ("client_seats", "prefilling_requests", "adapter_slots")
-OF_TOKENS = ("resident_tokens", "client_resident_tokens", "client_committed_cost", "quantum")
+OF_TOKENS = ("resident_tokens", "client_resident_tokens", "quantum")
 """Limits that are drawn for tiny worlds; those of the door are beside them."""
 
 
@@ -110,8 +110,8 @@ def scaled(settings: Settings, scale: Scale) -> Settings:
         settings = evolve(settings, reserve="known")
     limits: dict[str, Any] = {name: getattr(settings, name) * scale.requests for name in OF_REQUESTS}
     limits |= {name: getattr(settings, name) * scale.tokens for name in OF_TOKENS}
-    limits["client_committed_cost"] = 0  # looked up for all who wait
     limits["client_seats"] = min(limits["client_seats"], settings.seats)
+    limits["client_committed_cost"] = 0  # looked up for all who wait
     lanes = tuple(
         evolve(lane, queue_requests=lane.queue_requests * scale.requests, burst=lane.burst * scale.tokens)
         for lane in settings.lanes
