@@ -17,6 +17,8 @@ from schedspec.spec.terms import State
 FARTHEST = 1 << 40
 """What is larger is kept beside the table, and its row is left to the compiled reading."""
 ASIDE = -(1 << 63)
+LIMITS = {"ASIDE": ASIDE, "LEAST": -FARTHEST, "MOST": FARTHEST}
+"""By the names that functions over memory have for them."""
 
 
 class Table:
@@ -159,7 +161,7 @@ def set(record, value):
         table.odd.add(row)
         record.big["{name}"] = value
 """
-    space: dict[str, Any] = {"ASIDE": ASIDE, "LEAST": -FARTHEST, "MOST": FARTHEST}
+    space: dict[str, Any] = dict(LIMITS)
     exec(source, space)
     return property(space["get" if code == "q" else "get_flag"], space["set"])
 

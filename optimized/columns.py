@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from schedspec.spec.compiled import World, text_of
+from schedspec.spec.compiled import World, defined, text_of
 from schedspec.spec.terms import Term, walk
 
 from .cells import Table
@@ -60,7 +60,7 @@ class Together:
     def __init__(self, scan: Scan) -> None:
         self.scan = scan
         self.atoms = scan.atoms()
-        self.look = defined("look", _Look(scan, self.atoms).source())
+        self.look = function_from("look", _Look(scan, self.atoms).source())
         self.versions: dict[Case, Callable[..., Any]] = {}
         self.last: Case | None = None
         self.tries = 0
@@ -87,7 +87,7 @@ class Together:
             known = {atom.key(): same for atom, same in zip(self.atoms, case, strict=True) if same is not None}
             atoms = [atom for atom, same in zip(self.atoms, case, strict=True) if same is not None]
             source = _Version(self.scan.where(known), self.scan, {atom: known[atom.key()] for atom in atoms})
-            found = self.versions[case] = defined("scan", source.source())
+            found = self.versions[case] = function_from("scan", source.source())
         return found
 
 
@@ -311,13 +311,10 @@ def function_of(scan: Scan) -> Together:
     return Together(scan)
 
 
-def defined(name: str, source: str) -> Callable[..., Any]:
+def function_from(name: str, source: str) -> Callable[..., Any]:
     if source not in _FUNCTIONS:
-        space: dict[str, Any] = {"where": np.where, "count_nonzero": np.count_nonzero, "ROOM": ROOM}
-        space["same"] = same
-        exec(compile(source, f"<{name}>", "exec"), space)
-        _FUNCTIONS[source] = space[name]
-        _FUNCTIONS[source].__doc__ = source
+        given = {"where": np.where, "count_nonzero": np.count_nonzero, "ROOM": ROOM, "same": same}
+        _FUNCTIONS[source] = defined(name, source, given)
     return _FUNCTIONS[source]
 
 

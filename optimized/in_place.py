@@ -4,14 +4,14 @@ of which many come in a row, as blocks that are taken.
 It judges one entry after the other, as the compiled reading does, and leaves the same behind.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from schedspec.spec.compiled import EventFunction
+from schedspec.spec.compiled import EventFunction, defined
 from schedspec.spec.registry import Conjunct, Registry
-from schedspec.spec.terms import Term, walk
+from schedspec.spec.terms import Term
 
-from .cells import ASIDE, FARTHEST, Table
+from .cells import LIMITS, Table
 
 InPlace = Callable[..., None]
 
@@ -25,12 +25,8 @@ def in_place(
     effects = tuple(c for c in registry.effects(event).values() if c.name != dropped)
     key = (event, guards, effects, once, table.maps, table.sets, table.often)
     if key not in _FUNCTIONS:
-        numbers = {c.name: n for n, c in enumerate(registry.conjuncts)}
-        source = _InPlace(registry, event, guards, effects, numbers, once, table).source()
-        space: dict[str, Any] = {"ASIDE": ASIDE, "LEAST": -FARTHEST, "MOST": FARTHEST}
-        exec(compile(source, f"<{event} in place>", "exec"), space)
-        _FUNCTIONS[key] = space[f"many_{event}"]
-        _FUNCTIONS[key].__doc__ = source
+        source = _InPlace(registry, event, guards, effects, once, table).source()
+        _FUNCTIONS[key] = defined(f"many_{event}", source, LIMITS)
     return _FUNCTIONS[key]
 
 
@@ -48,17 +44,12 @@ class _InPlace(EventFunction):
         event: str,
         guards: Sequence[Conjunct],
         effects: Sequence[Conjunct],
-        numbers: Mapping[str, int],
         once: str,
         table: Table,
     ) -> None:
-        super().__init__(registry, event, guards, effects, numbers, columns=True)
+        super().__init__(registry, event, guards, effects, columns=True)
         self.once, self.table = once, table
         self.together: list[str] = []
-        self.asked = [term for _, term in self.guards] + [effect.args[1] for effect in self.effects]
-
-    def _parts(self) -> Iterator[Term]:
-        return (part for term in self.asked for part in walk(term))
 
     def _head(self) -> list[str]:
         memory = ["I = T.index", *(f"M_{name} = T.mem_{name}" for name in self.table.maps if name in self._maps())]

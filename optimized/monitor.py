@@ -74,9 +74,9 @@ class BulkMonitor(Monitor):
         self._by_row: list[Track | None] = []
         super().__init__(header, content=content, explain=explain, horizon=horizon, dropped=dropped)
         self._content: ColumnShadow | None = None
-        in_place = not any((self.keeps_ledger, self.claims("swap"), self.claims("drafts")))
-        in_place = in_place and self.capabilities.executor_order != "reads_first"
-        if self.shadow is not None and IS_CHAINED and not explain and in_place:
+        is_plain = not any((self.keeps_ledger, self.claims("swap"), self.claims("drafts")))
+        is_plain = is_plain and self.capabilities.executor_order != "reads_first"
+        if self.shadow is not None and IS_CHAINED and not explain and is_plain:
             self.shadow = self._content = self._column_shadow(self.shadow)
         self.fewest = fewest
         self.together = 0
@@ -427,7 +427,7 @@ def _each_scan(active: frozenset[str], dropped: str | None) -> Iterator[tuple[st
 _MOVES = ("took", "gave")
 _ONCE = {"Take": "block", "Give": "block", "Grown": "request"}
 """Events that go through memory, many in a row, and what of them comes once."""
-_OFTEN = frozenset(str(c.variable) for event in ("Take", "Give", "Grown") for c in registry.effects(event).values())
+_OFTEN = frozenset(str(c.variable) for event in _ONCE for c in registry.effects(event).values())
 """Cells that change while rounds go on."""
 
 __all__ = ["BulkMonitor"]

@@ -17,7 +17,7 @@ from attrs import Factory, define, field, frozen
 from schedspec.spec.terms import Term, rebuild, walk
 
 from .cells import Table
-from .columns import Column, Source, Together, defined
+from .columns import Column, Source, Together, function_from
 from .scans import Scan, cell_of, varies
 
 FOR_EVER = 1 << 62
@@ -204,7 +204,7 @@ class _Steady(Source):
 @cache
 def _look_function(scan: Scan) -> tuple[list[Term], Callable[..., Any]]:
     leaves = leaves_of(scan)
-    return leaves, defined("leaves", _Leaves(scan).of(leaves))
+    return leaves, function_from("leaves", _Leaves(scan).of(leaves))
 
 
 @cache
@@ -214,13 +214,13 @@ def _part(scan: Scan, case: tuple[bool | None, ...]) -> Part:
 
 @cache
 def _apart(scan: Scan, number: int) -> Callable[..., Any]:
-    return defined("apart", _Apart(scan).of(_look_function(scan)[0][number]))
+    return function_from("apart", _Apart(scan).of(_look_function(scan)[0][number]))
 
 
 @cache
 def _steady_function(part: Part, asked: tuple[int, ...]) -> Callable[..., bool]:
     chosen = [(part.leaves[number], bool(part.case[number])) for number in asked]
-    return defined("steady", _Steady(part.scan).of(part, chosen))
+    return function_from("steady", _Steady(part.scan).of(part, chosen))
 
 
 # --- rounds ---------------------------------------------------------------------------------------------------------

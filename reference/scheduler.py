@@ -29,7 +29,7 @@ from .drafting import Drafting
 from .job import ENDED, RUNNING, WAITING, Job
 from .parking import Parks
 from .selection.promises import claims_of_sharing, constants_of_sharing
-from .state import Decision, Entry, State
+from .state import Admission, Decision, Entry, State
 from .swapping import Swapping, view_of
 
 __version__ = "1"
@@ -180,9 +180,12 @@ class Scheduler(Parks, AtTheDoor, Deciding, Swapping, Drafting):
         for job, tokens in decision.growth:
             self.grow(job, job.issued + tokens)
         for admission in decision.admissions:
-            self.grow(admission.job, admission.reserved_tokens)
-            self.bring_back(admission.job)
-            self.seat(admission.job, admission.start)
+            self.place(admission)
+
+    def place(self, admission: Admission) -> None:
+        self.grow(admission.job, admission.reserved_tokens)
+        self.bring_back(admission.job)
+        self.seat(admission.job, admission.start)
 
     def log_displaced(self, job: Job, cause: str) -> None:
         log, state = self.state.log, self.state

@@ -149,9 +149,8 @@ def _event_function(
     effects = tuple(c for c in registry.effects(event).values() if c.name != dropped)
     key = (event, columns, guards, effects)
     if key not in _FUNCTIONS:
-        numbers = {c.name: n for n, c in enumerate(registry.conjuncts)}
-        source = EventFunction(registry, event, guards, effects, numbers, columns).source()
-        _FUNCTIONS[key] = _defined(f"{'many' if columns else 'one'}_{event}", source)
+        source = EventFunction(registry, event, guards, effects, columns=columns).source()
+        _FUNCTIONS[key] = defined(f"{'many' if columns else 'one'}_{event}", source)
     return _FUNCTIONS[key]
 
 
@@ -162,7 +161,7 @@ _FUNCTIONS: dict[tuple[str, bool, tuple[Conjunct, ...], tuple[Conjunct, ...]], C
 @cache
 def _invariant_function(conjunct: Conjunct) -> Callable[..., Any]:
     term = settled(conjunct.term, {})
-    return _defined("holds", f"def holds(W):\n    return {Expressions({}).text(term)}\n")
+    return defined("holds", f"def holds(W):\n    return {Expressions({}).text(term)}\n")
 
 
 class _OnDemand(dict[str, Callable[..., Any]]):
@@ -177,8 +176,9 @@ class _OnDemand(dict[str, Callable[..., Any]]):
         return function
 
 
-def _defined(name: str, source: str) -> Callable[..., Any]:
-    space: dict[str, Any] = {}
+def defined(name: str, source: str, given: Mapping[str, Any] | None = None) -> Callable[..., Any]:
+    """The function of that name; `given` are global names that its source uses."""
+    space: dict[str, Any] = dict(given or {})
     exec(compile(source, f"<{name}>", "exec"), space)
     function: Callable[..., Any] = space[name]
     function.__doc__ = source
@@ -257,14 +257,16 @@ class EventFunction:
         event: str,
         guards: Sequence[Conjunct],
         effects: Sequence[Conjunct],
-        numbers: Mapping[str, int],
+        *,
         columns: bool,
     ) -> None:
+        numbers = {c.name: n for n, c in enumerate(registry.conjuncts)}
         self.event = event
         self.fields = registry.events[event].sorts
         self.guards = [(numbers[c.name], settled_after(c.term, effects)) for c in guards]
         self.conditional = {numbers[c.name] for c in guards if c.term.op == "implies"}  # as it was written
         self.effects = [rebuild(c.term, (c.term.args[0], _ready(c.term.args[1]))) for c in effects]
+        self.terms = [term for _, term in self.guards] + [effect.args[1] for effect in self.effects]
         self.columns = columns
         self.scalars = self._written_scalars() if columns else []
         self.names: dict[tuple[Any, ...], str] = {}
@@ -294,18 +296,21 @@ class EventFunction:
                 names[variable.args[0]] = variable.sort
         return sorted(names.items())
 
+    def _parts(self) -> Iterator[Term]:
+        """All that is asked, of guards first."""
+        return (part for term in self.terms for part in walk(term))
+
     def _head(self) -> list[str]:
         """Locals for what the whole column shares: records, sets, scalars that are carried along."""
         lines = ["failed = W.failed", "row = 0"]
         if not self.columns:
             lines.append(f"W.events[{self.event!r}] += 1")
-        terms = [t for _, t in self.guards] + [t.args[1] for t in self.effects]
         if not self.columns:
             return lines
         for name, sort in self.scalars:
             lines.append(f"v_{name} = W.{name}")
             self.names[Term("state", (name,), sort).key()] = f"v_{name}"
-        for part in _unique(part for term in terms for part in walk(term) if part.op == "state"):
+        for part in _unique(part for part in self._parts() if part.op == "state"):
             if part.sort.name != "Map" and part.key() not in self.names:
                 lines.append(f"v_{part.args[0]} = W.{part.args[0]}")
                 self.names[part.key()] = f"v_{part.args[0]}"
@@ -317,11 +322,9 @@ class EventFunction:
         return sorted({key.sort.name for key in self._record_keys()})
 
     def _record_keys(self) -> list[Term]:
-        terms = [t for _, t in self.guards] + [t.args[1] for t in self.effects]
         keys = [
             part.args[1]
-            for term in terms
-            for part in walk(term)
+            for part in self._parts()
             if part.op in ("select", "store") and part.args[1].op == "field" and part.args[0].op != "select"
         ]
         return list(_unique(key for key in keys if key.sort.name not in ("Int", "Bool")))
@@ -348,11 +351,10 @@ class EventFunction:
         """Common parts are computed once."""
         counts: Counter[tuple[Any, ...]] = Counter()
         first: dict[tuple[Any, ...], Term] = {}
-        for term in [t for _, t in self.guards] + [t.args[1] for t in self.effects]:
-            for part in walk(term):
-                if part.sort.name in ("Int", "Bool") and part.op in _SHARED and part.key() not in self.names:
-                    counts[part.key()] += 1
-                    first.setdefault(part.key(), part)
+        for part in self._parts():
+            if part.sort.name in ("Int", "Bool") and part.op in _SHARED and part.key() not in self.names:
+                counts[part.key()] += 1
+                first.setdefault(part.key(), part)
         shared = [first[key] for key, count in counts.items() if count > 1]
         shared.sort(key=lambda part: sum(1 for _ in walk(part)))
         lines = []

@@ -16,23 +16,14 @@ from .vocabulary import Delta, blocks_for
 _CANONICAL = {
     "delivered": 0,
     "indexed": 1,
-    "preempted": 2,
-    "unindexed": 3,
-    "took": 4,
-    "shared": 4,
-    "swapped_in": 4,
-    "admitted": 5,
     "lease_over": 2,
-    "leased": 6,
-    "unparked": 6,
-    "waits": 6,
-    "chosen": 6,
-    "displaced": 6,
-    "spent": 6,
+    "unindexed": 3,
     "entered": -1,
     "deferred": -1,
     "converted": -1,
 }
+"""Places of what neither leaves nor takes blocks; others come last."""
+_LAST = 6
 _ACQUIRING = ("shared", "took", "swapped_in")
 
 
@@ -222,7 +213,7 @@ def canonical(deltas: Sequence[Delta]) -> list[Delta]:
             return (4, number, 0, number) if group is None else (5, group, _ACQUIRING.index(kind), number)
         if kind in ("admitted", "resumed"):
             return (5, number, len(_ACQUIRING), number)
-        return (_CANONICAL[kind], number, 0, number)
+        return (_CANONICAL.get(kind, _LAST), number, 0, number)
 
     return [delta for _, delta in sorted(enumerate(deltas), key=key)]
 

@@ -117,22 +117,10 @@ class Judge:
         self._given: dict[str, int] = {}
         self._looked_up: tuple[Sequence[str], list[Track | None]] = ((), [])
         self._outcome: Outcome | None = None
-        self.held: dict[str, Request] = {}
         self._pledges: deque[tuple[int, str, int, int]] = deque()
         self._found: list[Violation] = []
         self._reads: dict[str, Any] = {}
-        self.ledger = Ledger.of(header.settings, header.capabilities)
-        self.keeps_lanes = bool(self.settings.lanes) and any(map(self.claims, ("lanes", "shares", "burst")))
-        self.keeps_ledger = any(map(self.claims, NEED_A_LEDGER)) or self.keeps_lanes
-        self.lanes = {lane.name: lane for lane in self.settings.lanes}
-        self.lane_ledger = LaneLedger.of(self.settings)
-        self.residents = Residents.of(self.settings)
-        in_order = {lane.name for lane in self.settings.lanes if lane.order == "fifo"}
-        self.lines = Lines(in_order, by_length=bool(self.settings.resident_tokens))
-        self.spells = Spells()
-        self.deferred: dict[int, set[int]] = {}
-        self.drafts = Drafts()
-        self.parking = Parking(self.settings.park_timeout_ns if self.claims(CLAIM) else 0)
+        self._keep_books()
         self._set_parameters()
         wanted = content and self.shows_tables
         order = header.capabilities.executor_order
@@ -211,6 +199,23 @@ class Judge:
     def computed(self, request: str, end: int, *, stop: bool) -> None:
         """A draft was right: a decode of one position."""
         self._fire("Computed", request, end, 1, stop)
+
+    def _keep_books(self) -> None:
+        """Of who waits, of what everybody has got, and of what is held back for a while."""
+        s = self.settings
+        self.ledger = Ledger.of(s, self.capabilities)
+        self.keeps_lanes = bool(s.lanes) and any(map(self.claims, ("lanes", "shares", "burst")))
+        self.keeps_ledger = any(map(self.claims, NEED_A_LEDGER)) or self.keeps_lanes
+        self.lanes = {lane.name: lane for lane in s.lanes}
+        self.lane_ledger = LaneLedger.of(s)
+        self.residents = Residents.of(s)
+        in_order = {lane.name for lane in s.lanes if lane.order == "fifo"}
+        self.lines = Lines(in_order, by_length=bool(s.resident_tokens))
+        self.spells = Spells()
+        self.held: dict[str, Request] = {}
+        self.deferred: dict[int, set[int]] = {}
+        self.drafts = Drafts()
+        self.parking = Parking(s.park_timeout_ns if self.claims(CLAIM) else 0)
 
     def _set_parameters(self) -> None:
         s, c, w = self.settings, self.capabilities, self.world

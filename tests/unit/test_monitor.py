@@ -207,6 +207,14 @@ def test_canonical_order_puts_blocks_before_their_owner_moves() -> None:
     ]
 
 
+def test_deltas_of_two_pools_are_refused_where_there_is_one_and_no_order() -> None:
+    deltas: list[Delta] = [("pulled", "a", [1], 1), ("released", "a", [1])]
+    m = monitor(capabilities=evolve(SHOWS_ALL, ordered=False))
+    m.feed(submit("a"))
+    with pytest.raises(ProtocolError, match="there is one pool only: claim two_pools"):
+        m.feed(Message("cancel", 0, "a", deltas))
+
+
 def test_ended_requests_are_forgotten_after_the_horizon() -> None:
     m = Monitor(Header(settings=SETTINGS, capabilities=SHOWS_ALL), horizon=3)
     for number in range(20):

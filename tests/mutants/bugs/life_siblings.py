@@ -55,22 +55,20 @@ class EndsAgainWithItsResult(Scheduler):
 
 
 @sibling("B30", "news of a transfer that comes twice releases it twice", rules=("XFER-4",))
-def hears_twice(settings: object, seed: int) -> object:
-    class HearsTwice(Disaggregated):
-        last: Transfer | None = None
+@of_two_pools
+class HearsTwice(Disaggregated):
+    last: Transfer | None = None
 
-        def over(self, transfer: Transfer, outcome: str) -> None:
-            super().over(transfer, outcome)
-            self.last = transfer
+    def over(self, transfer: Transfer, outcome: str) -> None:
+        super().over(transfer, outcome)
+        self.last = transfer
 
-        def notify(self, event, now_ns):  # type: ignore[no-untyped-def]
-            last = self.last
-            deltas = super().notify(event, now_ns)
-            if last is not None and event.get("transfer") == last.number and event.get("type") == "transfer_done":
-                return [*deltas, ("released", last.id, list(last.source))]
-            return deltas
-
-    return of_two_pools(HearsTwice)(settings, seed)  # type: ignore[arg-type]
+    def notify(self, event, now_ns):  # type: ignore[no-untyped-def]
+        last = self.last
+        deltas = super().notify(event, now_ns)
+        if last is not None and event.get("transfer") == last.number and event.get("type") == "transfer_done":
+            return [*deltas, ("released", last.id, list(last.source))]
+        return deltas
 
 
 @sibling("B32", "abort does not look at those who were preempted", rules=("KV-7", "LIFE-6"))
@@ -83,15 +81,13 @@ class CannotCancelAVictim(Scheduler):
 
 
 @sibling("B32", "abort does not look at those whose KV is under way", rules=("KV-7", "LIFE-6"))
-def cannot_cancel_what_is_under_way(settings: object, seed: int) -> object:
-    class CannotCancel(Disaggregated):
-        def cancel(self, request_id: str, now_ns: int) -> Sequence[Delta]:
-            transfer = self.link.of(request_id)
-            if transfer is not None and transfer.is_written:
-                return []
-            return super().cancel(request_id, now_ns)
-
-    return of_two_pools(CannotCancel)(settings, seed)  # type: ignore[arg-type]
+@of_two_pools
+class CannotCancelWhatIsUnderWay(Disaggregated):
+    def cancel(self, request_id: str, now_ns: int) -> Sequence[Delta]:
+        transfer = self.link.of(request_id)
+        if transfer is not None and transfer.is_written:
+            return []
+        return super().cancel(request_id, now_ns)
 
 
 @sibling("B32", "a client that leaves is not noticed while its prompt is read", rules=("LIFE-6", "LIFE-10"))

@@ -59,12 +59,7 @@ class RetractsWhoGotNone(Scheduler):
 
     def allocate(self, decision: Decision) -> None:
         self.unplaced: list[Admission] = []
-        for admission in decision.admissions:
-            self.share(admission.job, admission.cached_blocks)
-        for job, tokens in decision.growth:
-            self.grow(job, job.issued + tokens)
-        for admission in decision.admissions:
-            self.place(admission)
+        super().allocate(decision)
 
     def place(self, admission: Admission) -> None:
         job, size = admission.job, self.state.settings.block_size
@@ -73,9 +68,7 @@ class RetractsWhoGotNone(Scheduler):
             self.seat(job, admission.start)
             self.preempt(job, job)
             return
-        self.grow(job, admission.reserved_tokens)
-        self.bring_back(job)
-        self.seat(job, admission.start)
+        super().place(admission)
 
     def charge(self, decision: Decision) -> Plan:
         decision.admissions = [one for one in decision.admissions if one not in self.unplaced]

@@ -37,13 +37,11 @@ class KeepsWhatAResumedOneGot(Scheduler):
 
 
 @sibling("B01", "cancelled between its arrival and its first decode it keeps what arrived", rules=("KV-9", "XFER-5"))
-def keeps_what_arrived(settings: object, seed: int) -> object:
-    class Keeps(Disaggregated):
-        def abandon(self, transfer: Transfer) -> None:
-            if self.link.arrived.pop(transfer.id, None) is None:
-                super().abandon(transfer)
-
-    return of_two_pools(Keeps)(settings, seed)  # type: ignore[arg-type]
+@of_two_pools
+class KeepsWhatArrived(Disaggregated):
+    def abandon(self, transfer: Transfer) -> None:
+        if self.link.arrived.pop(transfer.id, None) is None:
+            super().abandon(transfer)
 
 
 @sibling("B03", "cancelled while a step of it is under way its last block is free twice, and no delta says so")
@@ -76,20 +74,19 @@ class FreesWhenAVictimLeaves(Scheduler):
             super().defer_frees(job)
 
 
+class _TakesWhatIsWritten(DecodePool):
+    def preempt(self, job: Job, requester: Job) -> None:
+        """Who needs blocks takes those that wait for KV of somebody who has left."""
+        super().preempt(job, requester)
+        for transfer in list(self.owner.link.standing.values()):
+            if not transfer.is_wanted:
+                self.owner.lose(transfer, "dropped")
+
+
 @sibling("B04", "a transfer that was given up gives its blocks back while the link still writes")
-def gives_up_what_is_written(settings: object, seed: int) -> object:
-    class Half(DecodePool):
-        def preempt(self, job: Job, requester: Job) -> None:
-            """Who needs blocks takes those that wait for KV of somebody who has left."""
-            super().preempt(job, requester)
-            for transfer in list(self.owner.link.standing.values()):
-                if not transfer.is_wanted:
-                    self.owner.lose(transfer, "dropped")
-
-    class GivesUp(Disaggregated):
-        decode_pool = Half
-
-    return of_two_pools(GivesUp)(settings, seed)  # type: ignore[arg-type]
+@of_two_pools
+class GivesUpWhatIsWritten(Disaggregated):
+    decode_pool = _TakesWhatIsWritten
 
 
 @sibling("B05", "cached blocks that nobody holds are counted twice, as cached and as free")

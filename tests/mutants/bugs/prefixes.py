@@ -9,7 +9,7 @@ from schedspec.reference.decide import Room
 from schedspec.reference.job import Job
 from schedspec.reference.leases import Leases
 from schedspec.reference.pool import Pool
-from schedspec.reference.state import Admission, Decision, Entry
+from schedspec.reference.state import Admission, Entry
 from schedspec.spec.vocabulary import Capabilities, Observation, Settings, blocks_for
 
 from .registry import bug, sibling
@@ -263,17 +263,10 @@ class NamesWhatItPlans(Scheduler):
     def capabilities(self) -> Capabilities:
         return evolve(super().capabilities(), executor_order="reads_first")
 
-    def allocate(self, decision: Decision) -> None:
-        for admission in decision.admissions:
-            self.share(admission.job, admission.cached_blocks)
-        for job, tokens in decision.growth:
-            self.grow(job, job.issued + tokens)
-        for admission in decision.admissions:
-            self.take_what_is_named(admission)
-            self.grow(admission.job, admission.reserved_tokens)
-            self.bring_back(admission.job)
-            self.seat(admission.job, admission.start)
-            self.name_blocks(admission.job, admission.start + admission.tokens)
+    def place(self, admission: Admission) -> None:
+        self.take_what_is_named(admission)
+        super().place(admission)
+        self.name_blocks(admission.job, admission.start + admission.tokens)
 
     def take_what_is_named(self, admission: Admission) -> None:
         size, job = self.state.settings.block_size, admission.job

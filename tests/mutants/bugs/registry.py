@@ -71,7 +71,7 @@ def sibling(of: str, says: str, *, rules: tuple[str, ...] = (), where: Where | N
         _add(
             Bug(
                 id=f"{of}.{number}",
-                title=f"{says}",
+                title=says,
                 url=first.url,
                 kind=first.kind,
                 rules=rules or first.rules,

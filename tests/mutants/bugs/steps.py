@@ -61,6 +61,4 @@ class CountsOnWhatMayBeEvicted(Scheduler):
                 admission.start = self.start(job)
                 admission.tokens = end - admission.start
             self.share(job, admission.cached_blocks)
-            self.grow(job, admission.reserved_tokens)
-            self.bring_back(job)
-            self.seat(job, admission.start)
+            self.place(admission)

@@ -30,30 +30,38 @@ class DecodesMakeRoom(Scheduler):
         return decision
 
 
-@sibling("B17", "what a victim computes again is not counted")
-class RecomputesForFree(Scheduler):
+class CutsToAnotherBudget(Scheduler):
+    """Where something is left of the budget of a step some prompts are cut to another one."""
+
+    def budget_of(self, job: Job, room: Room) -> int | None:
+        """None: what is left."""
+        raise NotImplementedError
+
     def fit(self, job: Job, room: Room, *, anything_runs: bool) -> Admission | None:
         left = room.budget
-        if job.was_preempted and not job.is_swapped and left:
-            room.budget = max(left, self.chunk(job, self.start(job)))
-            admission = super().fit(job, room, anything_runs=anything_runs)
-            room.budget = max(0, left - (admission.tokens if admission else 0))
-            return admission
-        return super().fit(job, room, anything_runs=anything_runs)
+        other = self.budget_of(job, room) if left else None
+        if other is None:
+            return super().fit(job, room, anything_runs=anything_runs)
+        room.budget = other
+        admission = super().fit(job, room, anything_runs=anything_runs)
+        room.budget = max(0, left - (admission.tokens if admission else 0))
+        return admission
+
+
+@sibling("B17", "what a victim computes again is not counted")
+class RecomputesForFree(CutsToAnotherBudget):
+    def budget_of(self, job: Job, room: Room) -> int | None:
+        is_victim = job.was_preempted and not job.is_swapped
+        return max(room.budget, self.chunk(job, self.start(job))) if is_victim else None
 
 
 @sibling("B17", "the budget is looked at before a prompt is cut, and not after")
-class CutsToTheWholeBudget(Scheduler):
+class CutsToTheWholeBudget(CutsToAnotherBudget):
     """The second prompt of a step is cut to the budget of a step, not to what is left of it."""
 
-    def fit(self, job: Job, room: Room, *, anything_runs: bool) -> Admission | None:
-        left = room.budget
-        if len(room.entering) == 2 and self.state.settings.chunked_prefill and left:
-            room.budget = self.state.settings.token_budget
-            admission = super().fit(job, room, anything_runs=anything_runs)
-            room.budget = max(0, left - (admission.tokens if admission else 0))
-            return admission
-        return super().fit(job, room, anything_runs=anything_runs)
+    def budget_of(self, job: Job, room: Room) -> int | None:
+        settings = self.state.settings
+        return settings.token_budget if len(room.entering) == 2 and settings.chunked_prefill else None
 
 
 @sibling("B18", "cached tokens are taken off the charge of a chunk that does not have them any more")

@@ -6,7 +6,7 @@ from attrs import define
 
 from schedspec.reference import Scheduler
 from schedspec.reference.faults import SharesOtherwise
-from schedspec.reference.job import Job
+from schedspec.reference.job import WAITING, Job
 from schedspec.reference.selection.one_queue import Guarded
 from schedspec.reference.selection.race import Member
 from schedspec.reference.selection.sharing import Members, Sharing, Vtc
@@ -69,18 +69,25 @@ class ChargesHalf(SharesOtherwise):
     sharing: type[Sharing] = Half
 
 
-@sibling("B20", "the scan stops at an adapter once somebody was preempted", rules=("LIVE-7",))
-class StopsOnceSomebodyWasPreempted(Scheduler):
+class StopsAtTheFirst(Scheduler):
+    """The scan of those who wait may end at who came first of them."""
+
+    def stops_at(self, first: Job) -> bool:
+        raise NotImplementedError
+
     def admit(self, budget: int, blocks: int) -> list[Admission]:
-        waiting = [job for job in self.state.jobs.values() if job.state == "waiting"]
+        waiting = [job for job in self.state.jobs.values() if job.state == WAITING]
         first = min(waiting, key=lambda job: job.arrival, default=None)
-        stops = first is not None and first.was_preempted and not self.state.adapters.can_serve(first)
-        return [] if stops else super().admit(budget, blocks)
+        return [] if first is not None and self.stops_at(first) else super().admit(budget, blocks)
+
+
+@sibling("B20", "the scan stops at an adapter once somebody was preempted", rules=("LIVE-7",))
+class StopsOnceSomebodyWasPreempted(StopsAtTheFirst):
+    def stops_at(self, first: Job) -> bool:
+        return first.was_preempted and not self.state.adapters.can_serve(first)
 
 
 @sibling("B20", "a client that has all its seats holds up the others", rules=("LIVE-7", "LIVE-8"))
-class StopsAtAClient(Scheduler):
-    def admit(self, budget: int, blocks: int) -> list[Admission]:
-        waiting = [job for job in self.state.jobs.values() if job.state == "waiting"]
-        first = min(waiting, key=lambda job: job.arrival, default=None)
-        return [] if first is not None and not self.state.queue.may(first) else super().admit(budget, blocks)
+class StopsAtAClient(StopsAtTheFirst):
+    def stops_at(self, first: Job) -> bool:
+        return not self.state.queue.may(first)
