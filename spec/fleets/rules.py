@@ -1,13 +1,12 @@
 """FLEET: what engines and a router do together.  No engine can keep or break these alone, so they have a list of their
 own: they are judged over the merged records of all engines, and of the router where it has one."""
 
-import inspect
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from attrs import Factory, define, frozen
 
-from ..registry import Binding, Edge, Rule, card_of
+from ..registry import Binding, Edge, Rule, card_of, place_of
 from .router_log import RouterEvent
 
 if TYPE_CHECKING:
@@ -17,7 +16,6 @@ Judge = Callable[["Fleet"], Iterator["Broken"]]
 
 RULES: dict[str, Rule] = {}
 JUDGES: dict[str, Judge] = {}
-Needs = Literal["engines", "router"]
 
 
 @frozen(kw_only=True)
@@ -50,7 +48,7 @@ def fleet_rule(rule_id: str, *, claims: Sequence[str] = (), bugs: Sequence[str] 
             form="fleet",
             bugs=tuple(bugs),
             counts=(),
-            checked_by=[f"{inspect.getmodule(judge).__name__.removeprefix('schedspec.')}:{judge.__name__}"],  # type: ignore[union-attr]
+            checked_by=[place_of(judge)],
         )
         JUDGES[rule_id] = judge
         return judge
