@@ -95,6 +95,11 @@ class Fleet:
         return [part["service"] for parts in self.engines.values() for part in parts if part["service"] is not None]
 
     @cached_property
+    def bound(self) -> int:
+        """By how much two that wait may differ: n engines, 2(U + S) of the engine that has most."""
+        return len(self.engines) * 2 * max((service["bound"] for service in self.services), default=0)
+
+    @cached_property
     def _charged(self) -> Counter[tuple[str, int]]:
         charged: Counter[tuple[str, int]] = Counter()
         for service in self.services:

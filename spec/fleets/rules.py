@@ -163,21 +163,30 @@ def service_over_engines(fleet: "Fleet") -> Iterator[Broken]:
     engine, for its prefix say, falls behind another without any bound. A deficit for each worker restores it, with a
     bound that grows with the workers (D2LPM: Cao et al., 2025, https://arxiv.org/abs/2501.14312).
     """
-    bound = len(fleet.engines) * 2 * max((service["bound"] for service in fleet.services), default=0)
     for first, second in fleet.pairs():
-        lead = Lead()
-        for window in fleet.windows_in_which_both_wait(first, second):
-            ahead = lead.after(window, fleet.service(first, window), fleet.service(second, window))
-            fleet.count("FLEET-4", int(lead.total > 2 * bound))
-            if ahead > bound:
-                facts: dict[str, Any] = {"ahead": ahead, "bound": bound, "since_ns": lead.since * fleet.window_ns}
-                behind = (first, second) if lead.is_of_second else (second, first)
-                facts |= {"waits": behind[0], "served": behind[1]}
+        for window, ahead, lead in leads(fleet, first, second):
+            fleet.count("FLEET-4", int(lead.total > 2 * fleet.bound))
+            if ahead > fleet.bound:
+                waits, served = (first, second) if lead.is_of_second else (second, first)
+                facts = {
+                    "ahead": ahead,
+                    "bound": fleet.bound,
+                    "since_ns": lead.since * fleet.window_ns,
+                    "waits": waits,
+                    "served": served,
+                }
                 says = "clients that wait differ in service over n engines by at most n times 2(U + S)"
                 ends_ns = (window + 1) * fleet.window_ns
                 engines = tuple(fleet.engines)
                 yield Broken(rule="FLEET-4", place="behind", says=says, now_ns=ends_ns, engines=engines, facts=facts)
                 break
+
+
+def leads(fleet: "Fleet", first: str, second: str) -> "Iterator[tuple[int, int, Lead]]":
+    """Each window in which both wait, how far one of them is ahead at its end, and the lead as it is then."""
+    lead = Lead()
+    for window in fleet.windows_in_which_both_wait(first, second):
+        yield window, lead.after(window, fleet.service(first, window), fleet.service(second, window)), lead
 
 
 @define

@@ -33,7 +33,7 @@ from schedspec.spec.catalogue import registry  # noqa: E402
 from schedspec.spec.fleets.judge import Fleet as Records  # noqa: E402
 from schedspec.spec.fleets.judge import FleetVerdict, judge_fleet  # noqa: E402
 from schedspec.spec.fleets.router_log import RouterLog  # noqa: E402
-from schedspec.spec.fleets.rules import RULES, Lead  # noqa: E402
+from schedspec.spec.fleets.rules import RULES, leads  # noqa: E402
 from schedspec.spec.fleets.stays import Witness  # noqa: E402
 from schedspec.spec.monitor import Monitor  # noqa: E402
 from schedspec.spec.pooled import new_monitor  # noqa: E402
@@ -237,14 +237,8 @@ def flood(engines: int, router: type[Router], seed: int) -> Records:
 
 def largest_gap(records: Records) -> tuple[int, int]:
     """(the largest difference between two that wait, the bound of FLEET-4)."""
-    bound = len(records.engines) * 2 * max(service["bound"] for service in records.services)
-    largest = 0
-    for first, second in records.pairs():
-        lead = Lead()
-        for window in records.windows_in_which_both_wait(first, second):
-            ahead = lead.after(window, records.service(first, window), records.service(second, window))
-            largest = max(largest, ahead)
-    return largest, bound
+    found = (ahead for pair in records.pairs() for _, ahead, _ in leads(records, *pair))
+    return max(found, default=0), records.bound
 
 
 def gap_table(floods: Sequence[int]) -> Iterator[str]:
