@@ -5,7 +5,7 @@ The engines are of the same kind and take the same time for each step; tokens ar
 
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from attrs import Factory, define, evolve
 from ..spec.fleets.router_log import SCHEMA
 from ..spec.trace import TraceWriter
 from ..spec.vocabulary import (
+    OPEN,
     Delta,
     Door,
     Header,
@@ -43,7 +44,7 @@ class Engine:
     header: Header
     messages: list[Message] = Factory(list)
     requests: dict[str, Request] = Factory(dict)
-    has_begun: dict[str, bool] = Factory(dict)
+    has_begun: set[str] = Factory(set)
 
     @classmethod
     def make(cls, name: str, settings: Settings, seed: int, factory: SubjectFactory) -> "Engine":
@@ -75,13 +76,13 @@ class Engine:
         outcome = Outcome(step=plan.step, request=sampled, token=tokens, stop=[token < 40 for token in tokens])
         deltas = self.subject.complete(outcome, now_ns + STEP_NS)
         self.messages.append(Message("complete", now_ns + STEP_NS, outcome, deltas))
-        self.has_begun.update(dict.fromkeys(sampled, True))
+        self.has_begun.update(sampled)
         return ended + self._follow(deltas)
 
     def _follow(self, deltas: Sequence[Delta]) -> list[tuple[Request, str]]:
         ended = [(self.requests.pop(delta[1]), delta[0]) for delta in deltas if delta[0] in ENDS]
         for request, _ in ended:
-            self.has_begun.pop(request.id, None)
+            self.has_begun.discard(request.id)
         return ended
 
 
@@ -123,9 +124,7 @@ class Fleet:
     def _dispatch(self) -> None:
         """Each once: whoever is refused everywhere comes again with the next step."""
         for _ in range(len(self.router.queue)):
-            request = self.router.next()
-            if request is not None:
-                self._send(request)
+            self._send(self.router.queue.popleft())
 
     def _send(self, request: Request) -> None:
         name = self.router.choose(request)
@@ -140,7 +139,7 @@ class Fleet:
             self.router.came_back(request)
 
     def _take_back(self) -> None:
-        begun = {request: True for engine in self.engines.values() for request in engine.has_begun}
+        begun = {request for engine in self.engines.values() for request in engine.has_begun}
         for placed in self.router.overdue(self.now_ns, begun):
             self.let_go(placed.engine, placed.request)
             self._log("back", request=placed.request.id, engine=placed.engine, why="cancelled")
@@ -156,6 +155,13 @@ class Fleet:
     def _log(self, kind: str, **fields: Any) -> None:
         self.lines.append({"schema": SCHEMA, "type": kind, "now_ns": self.now_ns, **fields})
 
+    def router_lines(self) -> Iterator[str]:
+        """The router's log, as it is written."""
+        claims = sorted(self.router.claims)
+        header = {"schema": SCHEMA, "type": "header", "engines": list(self.engines), "claims": claims}
+        for line in (header, *sorted(self.lines, key=lambda line: line["now_ns"])):
+            yield json.dumps(line) + "\n"
+
     def write(self, folder: Path) -> None:
         """A trace for each engine, and router.jsonl."""
         folder.mkdir(parents=True, exist_ok=True)
@@ -164,14 +170,7 @@ class Fleet:
                 writer = TraceWriter(file, engine.header)
                 for message in engine.messages:
                     writer.write(message)
-        header = {
-            "schema": SCHEMA,
-            "type": "header",
-            "engines": list(self.engines),
-            "claims": sorted(self.router.claims),
-        }
-        lines = sorted(self.lines, key=lambda line: line["now_ns"])
-        (folder / "router.jsonl").write_text("".join(json.dumps(line) + "\n" for line in (header, *lines)))
+        (folder / "router.jsonl").write_text("".join(self.router_lines()))
 
 
 def new_fleet(
@@ -218,3 +217,21 @@ def arrivals(
             found.append((now_ns + STEP_NS, evolve(request, id=f"r{number}-again")))
             found.append((now_ns + 500 * STEP_NS, evolve(request, id=f"r{number}-later")))
     return sorted(found, key=lambda item: item[0])
+
+
+def flooded(engines: int, router: type[Router], seed: int, *, each: int) -> Fleet:
+    """A fleet that has run: one client more than engines, all of whom ask for so much at once, in requests each, that
+    they wait from the beginning nearly to the end."""
+    draws, clients = random.Random(seed), engines + 1
+    requests = [
+        Request(
+            id=f"r{number}",
+            prompt_ids=[draws.randrange(1, 99) for _ in range(draws.randrange(1, 6))],
+            max_output_tokens=draws.randrange(1, 6),
+            client=f"c{number % clients}",
+        )
+        for number in range(each * clients)
+    ]
+    fleet = new_fleet(engines, seed, router=router, settings=evolve(SETTINGS, door=OPEN))
+    fleet.run([(0, request) for request in requests])
+    return fleet

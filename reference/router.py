@@ -4,7 +4,7 @@ It keeps what no engine can: which engine has a request, how often it was tried,
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Sequence
 from typing import ClassVar
 
 from attrs import Factory, define
@@ -54,9 +54,6 @@ class Router:
         self.queue.append(request)
         return "accepted"
 
-    def next(self) -> Request | None:
-        return self.queue.popleft() if self.queue else None
-
     def choose(self, request: Request) -> str | None:
         """An engine, or None if it was tried too often."""
         return None if len(self.tries[request.id]) >= MOST_TRIES else self.best_for(request)
@@ -71,12 +68,12 @@ class Router:
         self.tries[request.id].append(engine)
         self.placed[request.id] = Placed(request, engine, now_ns)
 
-    def overdue(self, now_ns: int, has_begun: Mapping[str, bool]) -> list[Placed]:
+    def overdue(self, now_ns: int, has_begun: Container[str]) -> list[Placed]:
         """Who is to be taken back: an engine must let go before another one may have it."""
         if not self.patience_ns:
             return []
         late = (p for p in self.placed.values() if now_ns - p.since_ns > self.patience_ns)
-        return [placed for placed in late if not has_begun.get(placed.request.id, False)]
+        return [placed for placed in late if placed.request.id not in has_begun]
 
     def came_back(self, request: Request) -> None:
         """The engine that had it has it no more."""

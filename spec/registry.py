@@ -198,7 +198,7 @@ class Registry:
 
         def register(cls: C) -> C:
             self._add_card(rule_id, cls, binding, level, form, bugs, since)
-            self.rules[rule_id].checked_by.append(_place(cls))
+            self.rules[rule_id].checked_by.append(place_of(cls))
             self.monitors[rule_id] = cls
             return cls
 
@@ -298,7 +298,7 @@ class Registry:
 
     def _add_body(self, rule_id: str, on: type[Event], body: Body, binding: Binding) -> None:
         self.events.setdefault(on.__name__, on)
-        self.rules[rule_id].checked_by.append(_place(body))
+        self.rules[rule_id].checked_by.append(place_of(body))
         terms = conjunction(body(self.state("state"), on("field"), self.state("after")))
         for term in terms:
             if any(part.op == "forall" for part in walk(term)):
@@ -385,5 +385,5 @@ def card_of(rule_id: str, source: Any) -> tuple[str, str]:
     return paragraphs[0], why
 
 
-def _place(source: Any) -> str:
+def place_of(source: Any) -> str:
     return f"{source.__module__.removeprefix('schedspec.')}:{source.__name__}"

@@ -142,6 +142,17 @@ class Row:
             return None
         return self.ours / self.target.published
 
+    def texts(self, nothing: str = "") -> tuple[str, str, str, str]:
+        """Published, ours, ratio and tolerance, as a table has them; `nothing` is in place of what there is not."""
+        target = self.target
+        unit = f" {target.unit}" if target.unit else ""
+        return (
+            f"{target.published:g}{unit}",
+            nothing if self.ours is None else f"{self.ours:.4g}{unit}",
+            nothing if self.ratio is None else f"{self.ratio:.2f}",
+            f"{target.tolerance}{', directional' if target.directional else ''}",
+        )
+
     def as_json(self) -> dict[str, Any]:
         target = self.target
         return {

@@ -45,11 +45,6 @@ def section(report: Report) -> str:
 
 
 def _line(row: Row) -> str:
-    target = row.target
-    unit = f" {target.unit}" if target.unit else ""
-    ours = "" if row.ours is None else f"{row.ours:.4g}{unit}"
-    ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
-    tolerance = f"{target.tolerance}{', directional' if target.directional else ''}"
     verdict = f"**{row.verdict}**" if row.verdict == "missed" else row.verdict
-    cells = (target.name, f"{target.published:g}{unit}", ours, ratio, tolerance, verdict, target.source)
+    cells = (row.target.name, *row.texts(), verdict, row.target.source)
     return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"

@@ -17,18 +17,19 @@ MOST_CLIENTS = 32
 MOST_KEPT = 1_000
 
 
-@frozen(kw_only=True)
+@frozen
 class Stay:
-    """A request at an engine.  `end_ns` and `how` are None while it has not ended; `retain_ns` is the engine's."""
+    """A request at an engine, and what its row says.  `end_ns` and `how` are None while it has not ended;
+    `retain_ns` is the engine's."""
 
+    engine: str
+    retain_ns: int
     request: str
     client: str
     key: str | None
     begin_ns: int
     end_ns: int | None
     how: str | None
-    engine: str
-    retain_ns: int = 0
 
 
 @define(slots=False)
@@ -51,18 +52,9 @@ class Fleet:
         found: dict[str, list[Stay]] = {}
         for engine, parts in self.engines.items():
             for part in parts:
-                for request, client, key, begin_ns, end_ns, how in part["stays"]:
-                    stay = Stay(
-                        request=request,
-                        client=client,
-                        key=key,
-                        begin_ns=begin_ns,
-                        end_ns=end_ns,
-                        how=how,
-                        engine=engine,
-                        retain_ns=part["retain_ns"],
-                    )
-                    found.setdefault(request, []).append(stay)
+                for row in part["stays"]:
+                    stay = Stay(engine, part["retain_ns"], *row)
+                    found.setdefault(stay.request, []).append(stay)
         for stays in found.values():
             stays.sort(key=_begin)
         return dict(sorted(found.items(), key=lambda item: (item[1][0].begin_ns, item[0])))
@@ -86,12 +78,12 @@ class Fleet:
                 found.setdefault(event.request, []).append(event)
         return found
 
-    @property
+    @cached_property
     def missing(self) -> set[str]:
         """Engines that the router names, and of which there is no record."""
         return set(self.router.engines) - self.engines.keys() if self.router is not None else set()
 
-    @property
+    @cached_property
     def is_whole(self) -> bool:
         """Each engine recorded to its end, and so did those that the router names."""
         return not self.missing and all(parts[-1]["has_end"] for parts in self.engines.values())
@@ -101,6 +93,11 @@ class Fleet:
     @cached_property
     def services(self) -> list[Mapping[str, Any]]:
         return [part["service"] for parts in self.engines.values() for part in parts if part["service"] is not None]
+
+    @cached_property
+    def bound(self) -> int:
+        """By how much two that wait may differ: n engines, 2(U + S) of the engine that has most."""
+        return len(self.engines) * 2 * max((service["bound"] for service in self.services), default=0)
 
     @cached_property
     def _charged(self) -> Counter[tuple[str, int]]:

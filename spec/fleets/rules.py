@@ -1,13 +1,12 @@
 """FLEET: what engines and a router do together.  No engine can keep or break these alone, so they have a list of their
 own: they are judged over the merged records of all engines, and of the router where it has one."""
 
-import inspect
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from attrs import Factory, define, frozen
 
-from ..registry import Binding, Edge, Rule, card_of
+from ..registry import Binding, Edge, Rule, card_of, place_of
 from .router_log import RouterEvent
 
 if TYPE_CHECKING:
@@ -17,7 +16,6 @@ Judge = Callable[["Fleet"], Iterator["Broken"]]
 
 RULES: dict[str, Rule] = {}
 JUDGES: dict[str, Judge] = {}
-Needs = Literal["engines", "router"]
 
 
 @frozen(kw_only=True)
@@ -50,7 +48,7 @@ def fleet_rule(rule_id: str, *, claims: Sequence[str] = (), bugs: Sequence[str] 
             form="fleet",
             bugs=tuple(bugs),
             counts=(),
-            checked_by=[f"{inspect.getmodule(judge).__name__.removeprefix('schedspec.')}:{judge.__name__}"],  # type: ignore[union-attr]
+            checked_by=[place_of(judge)],
         )
         JUDGES[rule_id] = judge
         return judge
@@ -165,21 +163,30 @@ def service_over_engines(fleet: "Fleet") -> Iterator[Broken]:
     engine, for its prefix say, falls behind another without any bound. A deficit for each worker restores it, with a
     bound that grows with the workers (D2LPM: Cao et al., 2025, https://arxiv.org/abs/2501.14312).
     """
-    bound = len(fleet.engines) * 2 * max((service["bound"] for service in fleet.services), default=0)
     for first, second in fleet.pairs():
-        lead = Lead()
-        for window in fleet.windows_in_which_both_wait(first, second):
-            ahead = lead.after(window, fleet.service(first, window), fleet.service(second, window))
-            fleet.count("FLEET-4", int(lead.total > 2 * bound))
-            if ahead > bound:
-                facts: dict[str, Any] = {"ahead": ahead, "bound": bound, "since_ns": lead.since * fleet.window_ns}
-                behind = (first, second) if lead.is_of_second else (second, first)
-                facts |= {"waits": behind[0], "served": behind[1]}
+        for window, ahead, lead in leads(fleet, first, second):
+            fleet.count("FLEET-4", int(lead.total > 2 * fleet.bound))
+            if ahead > fleet.bound:
+                waits, served = (first, second) if lead.is_of_second else (second, first)
+                facts = {
+                    "ahead": ahead,
+                    "bound": fleet.bound,
+                    "since_ns": lead.since * fleet.window_ns,
+                    "waits": waits,
+                    "served": served,
+                }
                 says = "clients that wait differ in service over n engines by at most n times 2(U + S)"
                 ends_ns = (window + 1) * fleet.window_ns
                 engines = tuple(fleet.engines)
                 yield Broken(rule="FLEET-4", place="behind", says=says, now_ns=ends_ns, engines=engines, facts=facts)
                 break
+
+
+def leads(fleet: "Fleet", first: str, second: str) -> "Iterator[tuple[int, int, Lead]]":
+    """Each window in which both wait, how far one of them is ahead at its end, and the lead as it is then."""
+    lead = Lead()
+    for window in fleet.windows_in_which_both_wait(first, second):
+        yield window, lead.after(window, fleet.service(first, window), fleet.service(second, window)), lead
 
 
 @define

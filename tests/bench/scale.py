@@ -17,7 +17,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]  # it is run by its path
 
-from attrs import evolve, frozen  # noqa: E402
+from attrs import frozen  # noqa: E402
 
 from schedspec import optimized  # noqa: E402
 from schedspec.commands.recorded import judge_file  # noqa: E402
@@ -27,21 +27,20 @@ from schedspec.conformance.replaying import SETTINGS, StepTime, replay_workload 
 from schedspec.conformance.walks import walk  # noqa: E402
 from schedspec.reference import make  # noqa: E402
 from schedspec.reference.faults.routers import BySession  # noqa: E402
-from schedspec.reference.fleet import SETTINGS as SMALL  # noqa: E402
-from schedspec.reference.fleet import STEP_NS, Fleet, arrivals, new_fleet  # noqa: E402
+from schedspec.reference.fleet import STEP_NS, Fleet, arrivals, flooded, new_fleet  # noqa: E402
 from schedspec.reference.router import Dealer, Router  # noqa: E402
 from schedspec.spec.catalogue import registry  # noqa: E402
 from schedspec.spec.fleets.judge import Fleet as Records  # noqa: E402
 from schedspec.spec.fleets.judge import FleetVerdict, judge_fleet  # noqa: E402
 from schedspec.spec.fleets.router_log import RouterLog  # noqa: E402
-from schedspec.spec.fleets.rules import RULES, Lead  # noqa: E402
+from schedspec.spec.fleets.rules import RULES, leads  # noqa: E402
 from schedspec.spec.fleets.stays import Witness  # noqa: E402
 from schedspec.spec.monitor import Monitor  # noqa: E402
 from schedspec.spec.pooled import new_monitor  # noqa: E402
 from schedspec.spec.protocol import ProtocolError  # noqa: E402
 from schedspec.spec.trace import TraceWriter  # noqa: E402
 from schedspec.spec.trace_columns import convert_trace  # noqa: E402
-from schedspec.spec.vocabulary import OPEN, Message, Request, Settings  # noqa: E402
+from schedspec.spec.vocabulary import Message  # noqa: E402
 from schedspec.spec.workloads import parse_workload  # noqa: E402
 
 COMMAND = "python tests/bench/scale.py --write"
@@ -232,32 +231,14 @@ def parts_of(fleet: Fleet) -> dict[str, list[dict[str, Any]]]:
 
 def flood(engines: int, router: type[Router], seed: int) -> Records:
     """One client more than engines, who all wait from the beginning nearly to the end."""
-    draws = random.Random(seed)
-    requests = [
-        Request(
-            id=f"r{number}",
-            prompt_ids=[draws.randrange(1, 99) for _ in range(draws.randrange(1, 6))],
-            max_output_tokens=draws.randrange(1, 6),
-            client=f"c{number % (engines + 1)}",
-        )
-        for number in range(120 * (engines + 1))
-    ]
-    settings: Settings = evolve(SMALL, door=OPEN)
-    fleet = new_fleet(engines, seed, router=router, settings=settings)
-    fleet.run([(0, request) for request in requests])
+    fleet = flooded(engines, router, seed, each=120)
     return Records(parts_of(fleet), RouterLog(tuple(fleet.engines), Dealer.claims), 0, WINDOW_NS)
 
 
 def largest_gap(records: Records) -> tuple[int, int]:
     """(the largest difference between two that wait, the bound of FLEET-4)."""
-    bound = len(records.engines) * 2 * max(service["bound"] for service in records.services)
-    largest = 0
-    for first, second in records.pairs():
-        lead = Lead()
-        for window in records.windows_in_which_both_wait(first, second):
-            ahead = lead.after(window, records.service(first, window), records.service(second, window))
-            largest = max(largest, ahead)
-    return largest, bound
+    found = (ahead for pair in records.pairs() for _, ahead, _ in leads(records, *pair))
+    return max(found, default=0), records.bound
 
 
 def gap_table(floods: Sequence[int]) -> Iterator[str]:

@@ -5,6 +5,7 @@ Nothing here has a clock: the same files give the same report, byte for byte, wh
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from io import StringIO
 from itertools import pairwise
 from pathlib import Path
@@ -46,7 +47,7 @@ def find_files(paths: Sequence[Path], root: Path) -> FleetFiles:
     """Whose log each file is.  Raises ValueError if there is nothing, or are two routers."""
     found = FleetFiles()
     for path in sorted(paths):
-        if path.stat().st_size and is_router_log(_first_line(path)):
+        if is_router_log(_first_line(path)):
             if found.router is not None:
                 raise ValueError(f"{found.router} and {path} are both logs of a router: a fleet has one")
             found.router = path
@@ -111,16 +112,8 @@ def engine_result(place: str, judged: Judged, witness: Witness) -> dict[str, Any
 
 def unread_result(engine: str, path: Path, fault: str) -> dict[str, Any]:
     """Of a file of which not even the header could be read."""
-    nothing: dict[str, Any] = {
-        "begin_ns": None,
-        "end_ns": 0,
-        "has_end": False,
-        "retain_ns": 0,
-        "stays": [],
-        "service": None,
-    }
     told = {"engine": engine, "file": path.name, "subject": None, "messages": 0, "faults": [fault]}
-    return {**nothing, **told, "has_broken_must": False, "rules": {}, "broken": {}, "failures": {}}
+    return {**Witness().plain, **told, "has_broken_must": False, "rules": {}, "broken": {}, "failures": {}}
 
 
 def _page(engine: str, judged: Judged, violation: Any, messages: Any) -> str:
@@ -143,7 +136,7 @@ def engine_folder(engine: str) -> Path:
 # --- all of them ---------------------------------------------------------------------------------------------
 
 
-@frozen
+@frozen(slots=False)
 class FleetReport:
     """`engines`: results of files, in the order of engines and time; `fleet`: what rules of fleets say; `faults`: what
     is wrong with files beside what is wrong in them."""
@@ -153,7 +146,7 @@ class FleetReport:
     faults: Sequence[str]
     router: RouterLog | None = None
 
-    @property
+    @cached_property
     def plain(self) -> dict[str, Any]:
         return {
             "schema": "schedspec-fleet/1",
@@ -176,7 +169,7 @@ class FleetReport:
             ],
         }
 
-    @property
+    @cached_property
     def rules(self) -> dict[str, dict[str, Any]]:
         """Rule -> verdict over all engines; where it is broken who broke it, when first, how often."""
         told: dict[str, dict[str, Any]] = {}

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from schedspec.campaigns import CampaignError, Journal, Unit, Watch, executor_of, run_campaign
-from schedspec.campaigns.on_ray import _tried
+from schedspec.campaigns.on_ray import begun
 from schedspec.cli import cli
 from schedspec.reference.faults import factory
 from schedspec.reference.fleet import STEP_NS, arrivals, new_fleet
@@ -107,7 +107,7 @@ def test_another_python_is_one_sentence() -> None:
         raise RuntimeError("Version mismatch: The cluster was started with:\n    Ray: 2.60.0\n    Python: 3.12.1")
 
     with pytest.raises(CampaignError, match=r"has another Python or Ray than Python 3\.\d+\.\d+ and Ray"):
-        _tried(init, ray, "at head:6379")
+        begun(init, ray, "at head:6379")
 
 
 def test_no_cluster_at_the_address_is_one_sentence(logs: Path) -> None:

@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attrs import evolve
 from click.testing import CliRunner, Result
 
 from schedspec.cli import cli
 from schedspec.conformance.archives import read_recorded
 from schedspec.reference.faults import factory
 from schedspec.reference.faults.routers import FLEETS, ROUTERS
-from schedspec.reference.fleet import SETTINGS, STEP_NS, Fleet, arrivals, new_fleet
+from schedspec.reference.fleet import STEP_NS, Fleet, arrivals, flooded, new_fleet
 from schedspec.reference.router import Dealer, Router
 from schedspec.spec.fleets.judge import Fleet as Records
 from schedspec.spec.fleets.judge import FleetVerdict, judge_fleet
@@ -28,7 +27,6 @@ from schedspec.spec.fleets.rules import EDGES, RULES
 from schedspec.spec.fleets.stays import Witness
 from schedspec.spec.monitor import Monitor
 from schedspec.spec.trace import TraceError
-from schedspec.spec.vocabulary import OPEN, Request
 
 WINDOW_NS = 2 * STEP_NS
 
@@ -43,42 +41,17 @@ def judged(fleet: Fleet) -> FleetVerdict:
             assert {violation.rule for violation in monitor.feed(message)} <= {"LIVE-11"}
             witness.see(message)
         parts[engine.name] = [witness.plain]
-    header = {
-        "schema": "schedspec-router/1",
-        "type": "header",
-        "engines": list(parts),
-        "claims": sorted(fleet.router.claims),
-    }
-    lines = [
-        json.dumps(line).encode() + b"\n" for line in (header, *sorted(fleet.lines, key=lambda line: line["now_ns"]))
-    ]
+    lines = (line.encode() for line in fleet.router_lines())
     return judge_fleet(Records(parts, read_router_log("router", lines), 0, WINDOW_NS))
 
 
 def fleet_under(rule: str | None, seed: int) -> Fleet:
     """With its fault, or (None) without any."""
     if rule == "FLEET-4":
-        return flood(ROUTERS[rule], seed)
+        return flooded(3, ROUTERS[rule], seed, each=80)
     router = ROUTERS.get(rule or "", Router)
     fleet = new_fleet(3, seed, router=router, fleet=FLEETS.get(rule or "", Fleet), patience_ns=8 * STEP_NS)
     fleet.run(arrivals(80, seed, gap_ns=STEP_NS * 2 // 5, keys=10))
-    return fleet
-
-
-def flood(router: type[Router], seed: int) -> Fleet:
-    """Four clients, who all have so much to ask for from the beginning that they wait nearly to the end."""
-    draws = random.Random(seed)
-    requests = [
-        Request(
-            id=f"r{number}",
-            prompt_ids=[draws.randrange(1, 99) for _ in range(draws.randrange(1, 6))],
-            max_output_tokens=draws.randrange(1, 6),
-            client=f"c{number % 4}",
-        )
-        for number in range(320)
-    ]
-    fleet = new_fleet(3, seed, router=router, settings=evolve(SETTINGS, door=OPEN))
-    fleet.run([(0, request) for request in requests])
     return fleet
 
 
@@ -95,7 +68,7 @@ def test_a_fault_is_caught_by_its_rule_and_breaks_only_what_is_declared(rule: st
 
 @pytest.mark.parametrize("seed", [2])
 def test_a_right_router_breaks_nothing_and_exercises_all(seed: int) -> None:
-    plain, shared = judged(fleet_under(None, seed)), judged(flood(Dealer, seed))
+    plain, shared = judged(fleet_under(None, seed)), judged(flooded(3, Dealer, seed, each=80))
     assert not plain.breaks
     assert not shared.breaks
     passed = {rule for found in (plain, shared) for rule, verdict in found.verdicts.items() if verdict == "pass"}

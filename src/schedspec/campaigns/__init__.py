@@ -5,7 +5,7 @@ Nothing here knows what a unit does: it names a function, and what that is given
 
 from .journal import Journal
 from .places import PATIENCE_S, WHERE, executor_of
-from .run import CampaignError, Watch, run_campaign
-from .units import Unit
+from .run import Watch, run_campaign
+from .units import CampaignError, Unit
 
 __all__ = ["PATIENCE_S", "WHERE", "CampaignError", "Journal", "Unit", "Watch", "executor_of", "run_campaign"]

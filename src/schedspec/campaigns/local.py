@@ -3,8 +3,8 @@
 import os
 import signal
 import time
-from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
@@ -15,7 +15,7 @@ from typing import Any
 
 from attrs import define
 
-from .run import MOST_TRIES, Event
+from .run import Event, Line
 from .units import Unit, done, sentence_of
 
 TICK_S = 0.2
@@ -97,30 +97,26 @@ class Local:
     jobs: int
     patience_s: float
 
-    def run(self, units: Sequence[Unit], todo: Sequence[int]) -> Iterator[Event]:
-        waiting, tries = deque(todo), Counter[int]()
+    def run(self, units: Sequence[Unit], todo: Sequence[int]) -> Generator[Event, None, None]:
+        line = Line(deque(todo))
         workers: list[Worker] = []
         with TemporaryDirectory(prefix="schedspec-") as folder:
             try:
-                while waiting or any(worker.place is not None for worker in workers):
-                    while len(workers) < min(self.jobs, len(workers) + len(waiting)):
+                while line.waiting or any(worker.place is not None for worker in workers):
+                    while len(workers) < min(self.jobs, len(workers) + len(line.waiting)):
                         workers.append(Worker.start())
                     for worker in workers:
-                        if worker.place is None and waiting:
-                            place = waiting.popleft()
-                            tries[place] += 1
-                            worker.give(place, units[place], Path(folder) / f"{place}.{tries[place]}.json")
+                        if worker.place is None and line.waiting:
+                            place = line.take()
+                            worker.give(place, units[place], Path(folder) / f"{place}.{line.tries[place]}.json")
                     wait([worker.pipe for worker in workers], timeout=TICK_S)
-                    for event in self._heard(workers, tries):
-                        if event.kind == "again":
-                            waiting.appendleft(event.place)
-                        yield event
+                    yield from self._heard(workers, line)
                     yield Event("alive")
             finally:
                 for worker in workers:
                     worker.kill()
 
-    def _heard(self, workers: list[Worker], tries: Counter[int]) -> Iterator[Event]:
+    def _heard(self, workers: list[Worker], line: Line) -> Iterator[Event]:
         """Lost workers leave the list."""
         for worker in list(workers):
             said = worker.said()
@@ -134,14 +130,8 @@ class Local:
                 worker.kill()
                 workers.remove(worker)
                 if place is not None:
-                    yield lost(place, tries[place], said[1])
+                    yield line.lost(place, said[1])
             elif place is not None and said[0] == "done":
                 yield Event("done", place, Path(said[1]).read_text())
             elif place is not None:
                 yield Event("failed", place, said[1])
-
-
-def lost(place: int, tries: int, why: str) -> Event:
-    if tries < MOST_TRIES:
-        return Event("again", place, f"its worker {why}")
-    return Event("failed", place, f"its worker {why}, {tries} times, so it is given up")

@@ -5,14 +5,13 @@ import os
 import socket
 import sys
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import define
 
-from .local import lost
-from .run import Event
+from .run import Event, Line
 from .units import CampaignError, Unit, sources
 
 TICK_S = 0.5
@@ -28,7 +27,7 @@ class OnRay:
     address: str
     patience_s: float
 
-    def run(self, units: Sequence[Unit], todo: Sequence[int]) -> Iterator[Event]:
+    def run(self, units: Sequence[Unit], todo: Sequence[int]) -> Generator[Event, None, None]:
         ray = connected(self.address)
         try:
             compare(ray)
@@ -49,17 +48,17 @@ def connected(address: str) -> Any:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     quietly = {"log_to_driver": False, "logging_level": "ERROR", "include_dashboard": False}
     if not address:
-        return _tried(lambda: ray.init(address="local", num_cpus=os.cpu_count(), **quietly), ray, "here")
+        return begun(lambda: ray.init(address="local", num_cpus=os.cpu_count(), **quietly), ray, "here")
     try:
         socket.create_connection((host, int(port)), CONNECT_S).close()
     except (OSError, OverflowError) as error:
         hint = "`ray start --head` on that machine prints its address"
         raise CampaignError(f"there is no Ray cluster at {address} ({error}): {hint}") from None
     del quietly["include_dashboard"]
-    return _tried(lambda: ray.init(address=address, **quietly), ray, f"at {address}")
+    return begun(lambda: ray.init(address=address, **quietly), ray, f"at {address}")
 
 
-def _tried(init: Callable[[], Any], ray: Any, where: str) -> Any:
+def begun(init: Callable[[], Any], ray: Any, where: str) -> Any:
     try:
         init()
     except Exception as error:
@@ -138,38 +137,31 @@ def _work() -> Callable[..., Any]:
 def _run(ray: Any, units: Sequence[Unit], todo: Sequence[int], patience_s: float) -> Iterator[Event]:
     """Not more tasks than cores: so a task that was given out runs, and its time is its own."""
     task = ray.remote(num_cpus=1, max_retries=0)(_work())
-    waiting, tries = deque(todo), Counter[int]()
+    line = Line(deque(todo))
     running: dict[Any, tuple[int, float]] = {}
     folder = os.getcwd()
-    while waiting or running:
+    while line.waiting or running:
         room = max(1, int(ray.cluster_resources().get("CPU", 1)))
-        while waiting and len(running) < room:
-            place = waiting.popleft()
-            tries[place] += 1
+        while line.waiting and len(running) < room:
+            place = line.take()
             running[task.remote(units[place].plain, folder)] = place, time.monotonic()
         ready, _ = ray.wait(list(running), num_returns=1, timeout=TICK_S)
         for answer in ready:
-            event = _heard(ray, answer, running.pop(answer)[0], tries)
-            if event.kind == "again":
-                waiting.appendleft(event.place)
-            yield event
+            yield _heard(ray, answer, running.pop(answer)[0], line)
         for answer, (place, since_s) in list(running.items()):
             if time.monotonic() - since_s > patience_s:
                 del running[answer]
                 ray.cancel(answer, force=True)
-                event = lost(place, tries[place], f"said nothing for {patience_s:g} s")
-                if event.kind == "again":
-                    waiting.appendleft(place)
-                yield event
+                yield line.lost(place, f"said nothing for {patience_s:g} s")
         yield Event("alive")
 
 
-def _heard(ray: Any, answer: Any, place: int, tries: Counter[int]) -> Event:
+def _heard(ray: Any, answer: Any, place: int, line: Line) -> Event:
     try:
         there, is_done, text = ray.get(answer)
     except ray.exceptions.RayTaskError as error:
         return Event("failed", place, str(error).strip().splitlines()[-1])
     except ray.exceptions.RayError as error:
-        return lost(place, tries[place], f"was lost ({type(error).__name__})")
+        return line.lost(place, f"was lost ({type(error).__name__})")
     _ensure_ours(there, "a node that came later")
     return Event("done" if is_done else "failed", place, text)

@@ -1,14 +1,14 @@
 """Runs the units of a campaign, and gives their results in the order of the units."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from typing import Any, Literal, Protocol
 
-from attrs import define, frozen
+from attrs import Factory, define, frozen
 
 from .journal import Journal
-from .units import CampaignError, Unit, sentence_of
-
-__all__ = ["CampaignError", "Event", "Executor", "Here", "Watch", "run_campaign"]
+from .units import CampaignError, Unit, done, sentence_of
 
 MOST_TRIES = 3
 """A unit whose worker is lost so often is at fault itself."""
@@ -24,8 +24,28 @@ class Event:
     text: str = ""
 
 
+@define
+class Line:
+    """Places of the units that wait for a worker, and how often each of them was given to one."""
+
+    waiting: deque[int]
+    tries: Counter[int] = Factory(Counter)
+
+    def take(self) -> int:
+        place = self.waiting.popleft()
+        self.tries[place] += 1
+        return place
+
+    def lost(self, place: int, why: str) -> Event:
+        """Its worker: it is the next again, or given up."""
+        if self.tries[place] < MOST_TRIES:
+            self.waiting.appendleft(place)
+            return Event("again", place, f"its worker {why}")
+        return Event("failed", place, f"its worker {why}, {self.tries[place]} times, so it is given up")
+
+
 class Executor(Protocol):
-    def run(self, units: Sequence[Unit], todo: Sequence[int]) -> Iterator[Event]:
+    def run(self, units: Sequence[Unit], todo: Sequence[int]) -> Generator[Event, None, None]:
         """Ends when each unit to do is done or has failed; what runs is stopped when it is closed before."""
 
 
@@ -41,9 +61,7 @@ class Watch:
 class Here:
     """One process: this one."""
 
-    def run(self, units: Sequence[Unit], todo: Sequence[int]) -> Iterator[Event]:
-        from .units import done
-
+    def run(self, units: Sequence[Unit], todo: Sequence[int]) -> Generator[Event, None, None]:
         for place in todo:
             try:
                 yield Event("done", place, done(units[place].plain, lambda: None))
@@ -57,8 +75,7 @@ def run_campaign(units: Sequence[Unit], executor: Executor, journal: Journal, wa
     failed: dict[int, str] = {}
     todo = [place for place in range(len(units)) if place not in journal.results]
     watch.begin(len(units), len(units) - len(todo))
-    events = executor.run(units, todo)
-    try:
+    with closing(executor.run(units, todo)) as events:
         for event in events:
             if event.kind == "done" and not journal.keep(event.place, event.text):
                 continue
@@ -66,9 +83,6 @@ def run_campaign(units: Sequence[Unit], executor: Executor, journal: Journal, wa
                 failed[event.place] = event.text
             unit = units[event.place] if event.place >= 0 else None
             watch.hear(unit, event, journal.results.get(event.place))
-    finally:
-        if isinstance(events, Iterator) and hasattr(events, "close"):
-            events.close()
     if failed:
         first = min(failed)
         more = f" (and {len(failed) - 1} more failed)" if len(failed) > 1 else ""

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -40,48 +40,51 @@ def exhaust(ctx: click.Context, /, names: tuple[str, ...], **options: Any) -> No
     counterexample.  Exit status 1: something is not as expected there, or another subject breaks a MUST.
     """
     with one_sentence(ctx):
-        from ..conformance.small_scope.cases import TRUSTED, Manner, differences, faults, found_again, run_cases
         from ..proofs import exhausted, manifest, page
 
         if options["write"] and options["subject"]:
             raise ValueError("--write is about the cases as they are: leave --subject out")
         cases = _cases(names, options["subject"], deep=options["deep"])
-        factories = {subject: subject_of(subject, DEFAULT_TIMEOUT_S) for subject in {case.subject for case in cases}}
-        manner = Manner(DEFAULT_TIMEOUT_S, options["calls"]) if options["subject"] else TRUSTED
-        if is_campaign(options):
-            units = [
-                Unit(case.name, f"{UNITS}:exhaust_case", {"case": case.plain, "manner": asdict(manner)})
-                for case in cases
-            ]
-            results = run_units(
-                units, folder_of(options, "exhaust"), options, failures=_broken, quiet=options["as_json"]
-            )
-            found = [found_again(result) for result in results]
-        else:
-            with terminal.counted_progress("cases", len(cases)) as done:
-                found = run_cases(cases, factories, options["jobs"] or os.cpu_count() or 1, done, manner)
+        found = _looked_at(cases, options)
         if all(one.refused for one in found):
             raise ValueError(f"{options['subject']} refuses every case, so nothing was looked at: {found[0].refused}")
         if options["write"]:
             there = {case.case.name: case.case.plain for case in found}
             exhausted.write(there.get(case["name"], case) for case in exhausted.read())
             page.rewrite(manifest.read())
-        if options["subject"]:
-            wrong = [line for one in found for line in faults(one)]
-        else:
-            pairs = zip(cases, found, strict=True)
-            wrong = [] if options["write"] else [line for case, one in pairs for line in differences(case, one.case)]
+        wrong = [] if options["write"] else list(_wrong(cases, found, options))
         if options["as_json"]:
             plain = [
                 {**f.case.plain, "why": dict(f.why), "stories": dict(f.stories), "refused": f.refused} for f in found
             ]
-            document = {"cases": plain}
-            click.echo(json.dumps(document | {"wrong": wrong}))
+            click.echo(json.dumps({"cases": plain, "wrong": wrong}))
         else:
             terminal.print_cases(found, stories=bool(names or options["subject"]))
         for line in wrong:
             terminal.print_error(line)
     sys.exit(1 if wrong else 0)
+
+
+def _looked_at(cases: Sequence[Any], options: Mapping[str, Any]) -> list[Any]:
+    """Each case as it turned out."""
+    from ..conformance.small_scope.cases import TRUSTED, Manner, found_again, run_cases
+
+    factories = {subject: subject_of(subject, DEFAULT_TIMEOUT_S) for subject in {case.subject for case in cases}}
+    manner = Manner(DEFAULT_TIMEOUT_S, options["calls"]) if options["subject"] else TRUSTED
+    if not is_campaign(options):
+        with terminal.counted_progress("cases", len(cases)) as done:
+            return run_cases(cases, factories, options["jobs"] or os.cpu_count() or 1, done, manner)
+    units = [Unit(case.name, f"{UNITS}:exhaust_case", {"case": case.plain, "manner": asdict(manner)}) for case in cases]
+    results = run_units(units, folder_of(options, "exhaust"), options, failures=_broken, quiet=options["as_json"])
+    return [found_again(result) for result in results]
+
+
+def _wrong(cases: Sequence[Any], found: Sequence[Any], options: Mapping[str, Any]) -> Iterator[str]:
+    """What another subject breaks, or what is not as expected."""
+    from ..conformance.small_scope.cases import differences, faults
+
+    for case, one in zip(cases, found, strict=True):
+        yield from faults(one) if options["subject"] else differences(case, one.case)
 
 
 def _broken(result: Mapping[str, Any]) -> int:

@@ -2,6 +2,7 @@
 
 import glob
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
@@ -15,7 +16,7 @@ from ..conformance.files import file_name
 from .campaign import UNITS, folder_of, run_units
 from .parts import report_folder
 
-ENDINGS = ("*.jsonl", "*.columns")
+ENDINGS = (".jsonl", ".columns")
 NS_PER_MS = 1_000_000
 CLOCK = (
     click.option("--skew-ms", type=click.IntRange(min=0), default=0, help="How far clocks of engines may be apart."),
@@ -81,30 +82,20 @@ def _paths(files: Sequence[str]) -> tuple[list[Path], Path]:
         here, root = _matches(name)
         if not here:
             hint = "put the pattern in quotes, and ** for folders below"
-            raise ValueError(
-                f"{name}: there is no recorded run there ({', '.join(ENDINGS)}, plain, .gz or .zst): {hint}"
-            )
+            kinds = ", ".join(f"*{ending}" for ending in ENDINGS)
+            raise ValueError(f"{name}: there is no recorded run there ({kinds}, plain, .gz or .zst): {hint}")
         found |= dict.fromkeys(here)
         roots.append(root)
-    root = roots[0] if len(set(roots)) == 1 else Path(*_common(roots))
-    return list(found), root
+    return list(found), Path(os.path.commonpath(roots))
 
 
 def _matches(name: str) -> tuple[list[Path], Path]:
+    from ..conformance.archives import plain_name
+
     path = Path(name)
     if path.is_file():
         return [path], path.parent
     if path.is_dir():
-        endings = [ending + packed for ending in ENDINGS for packed in ("", ".gz", ".zst")]
-        return [one for ending in endings for one in path.rglob(ending) if one.is_file()], path
+        return [one for one in path.rglob("*") if plain_name(one).endswith(ENDINGS) and one.is_file()], path
     fixed = takewhile(lambda part: not glob.has_magic(part), path.parts)
     return [Path(one) for one in glob.glob(name, recursive=True) if Path(one).is_file()], Path(*fixed)
-
-
-def _common(roots: Sequence[Path]) -> list[str]:
-    parts: list[str] = []
-    for level in zip(*(root.parts for root in roots), strict=False):
-        if len(set(level)) > 1:
-            break
-        parts.append(level[0])
-    return parts

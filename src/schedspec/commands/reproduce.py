@@ -54,7 +54,7 @@ def reproduce(ctx: click.Context, /, names: tuple[str, ...], **options: Any) -> 
         for report in _elsewhere(chosen, options) if is_campaign(options) else _here(chosen, options):
             reports.append(report)
             if options["file"] is not None:
-                _write(options["file"], reports)
+                _write(options["file"], report)
             if not options["as_json"]:
                 _show(report)
         if options["as_json"]:
@@ -62,12 +62,12 @@ def reproduce(ctx: click.Context, /, names: tuple[str, ...], **options: Any) -> 
     sys.exit(1 if any(report.has_missed for report in reports) else 0)
 
 
-def _write(file: Path, reports: list["Report"]) -> None:
+def _write(file: Path, report: "Report") -> None:
     """After each that was run, so that an interrupt keeps those before it."""
     from ..reference.reproduce import REPRODUCTIONS, results
 
     before = file.read_text(encoding="utf-8") if file.exists() else ""
-    file.write_text(results.merged(before, reports, REPRODUCTIONS), encoding="utf-8")
+    file.write_text(results.merged(before, [report], REPRODUCTIONS), encoding="utf-8")
 
 
 def _here(chosen: list["Reproduction"], options: Mapping[str, Any]) -> Iterator["Report"]:
@@ -155,9 +155,6 @@ def _show(report: "Report") -> None:
 
 
 def _cells(row: "Row") -> tuple[str, ...]:
-    target, unit = row.target, f" {row.target.unit}" if row.target.unit else ""
-    ours = "–" if row.ours is None else f"{row.ours:.4g}{unit}"
-    ratio = "–" if row.ratio is None else f"{row.ratio:.2f}"
-    tolerance = f"{target.tolerance}{', directional' if target.directional else ''}"
+    published, ours, ratio, tolerance = row.texts(nothing="–")
     verdict = f"[{COLOURS[row.verdict]}]{row.verdict}[/]"
-    return (escape(target.name), f"{target.published:g}{unit}", ours, ratio, escape(tolerance), verdict)
+    return (escape(row.target.name), published, ours, ratio, escape(tolerance), verdict)
