@@ -40,26 +40,14 @@ def exhaust(ctx: click.Context, /, names: tuple[str, ...], **options: Any) -> No
     counterexample.  Exit status 1: something is not as expected there, or another subject breaks a MUST.
     """
     with one_sentence(ctx):
-        from ..conformance.small_scope.cases import TRUSTED, Manner, differences, faults, found_again, run_cases
+        from ..conformance.small_scope.cases import TRUSTED, Manner, differences, faults
         from ..proofs import exhausted, manifest, page
 
         if options["write"] and options["subject"]:
             raise ValueError("--write is about the cases as they are: leave --subject out")
         cases = _cases(names, options["subject"], deep=options["deep"])
-        factories = {subject: subject_of(subject, DEFAULT_TIMEOUT_S) for subject in {case.subject for case in cases}}
         manner = Manner(DEFAULT_TIMEOUT_S, options["calls"]) if options["subject"] else TRUSTED
-        if is_campaign(options):
-            units = [
-                Unit(case.name, f"{UNITS}:exhaust_case", {"case": case.plain, "manner": asdict(manner)})
-                for case in cases
-            ]
-            results = run_units(
-                units, folder_of(options, "exhaust"), options, failures=_broken, quiet=options["as_json"]
-            )
-            found = [found_again(result) for result in results]
-        else:
-            with terminal.counted_progress("cases", len(cases)) as done:
-                found = run_cases(cases, factories, options["jobs"] or os.cpu_count() or 1, done, manner)
+        found = _elsewhere(cases, manner, options) if is_campaign(options) else _here(cases, manner, options)
         if all(one.refused for one in found):
             raise ValueError(f"{options['subject']} refuses every case, so nothing was looked at: {found[0].refused}")
         if options["write"]:
@@ -82,6 +70,23 @@ def exhaust(ctx: click.Context, /, names: tuple[str, ...], **options: Any) -> No
         for line in wrong:
             terminal.print_error(line)
     sys.exit(1 if wrong else 0)
+
+
+def _elsewhere(cases: list[Any], manner: Any, options: Mapping[str, Any]) -> list[Any]:
+    """One unit each."""
+    from ..conformance.small_scope.cases import found_again
+
+    units = [Unit(case.name, f"{UNITS}:exhaust_case", {"case": case.plain, "manner": asdict(manner)}) for case in cases]
+    results = run_units(units, folder_of(options, "exhaust"), options, failures=_broken)
+    return [found_again(result) for result in results]
+
+
+def _here(cases: list[Any], manner: Any, options: Mapping[str, Any]) -> list[Any]:
+    from ..conformance.small_scope.cases import run_cases
+
+    factories = {subject: subject_of(subject, DEFAULT_TIMEOUT_S) for subject in {case.subject for case in cases}}
+    with terminal.counted_progress("cases", len(cases)) as done:
+        return run_cases(cases, factories, options["jobs"] or os.cpu_count() or 1, done, manner)
 
 
 def _broken(result: Mapping[str, Any]) -> int:
