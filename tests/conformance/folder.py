@@ -30,7 +30,11 @@ def empty_failures(folder: Path) -> Path:
 def write_told(folder: Path, told: Mapping[str, Any]) -> None:
     """report.json and badge.json."""
     replace_file(folder / "report.json", json.dumps(told, indent=1) + "\n")
-    replace_file(folder / "badge.json", json.dumps(badge(told)) + "\n")
+    write_badge(folder / "badge.json", told)
+
+
+def write_badge(path: Path, told: Mapping[str, Any]) -> None:
+    replace_file(path, json.dumps(badge(told)) + "\n")
 
 
 def write_case(failures: Path, case: Case) -> None:

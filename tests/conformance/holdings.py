@@ -41,12 +41,12 @@ class Holding:
 @define
 class Holdings:
     """`holding`: place -> what it is used for, unless it is free; `changed`: the places that changed since somebody
-    cleared it, with what they were; `strange`: blocks that were named and are not in the pool."""
+    cleared it; `strange`: blocks that were named and are not in the pool."""
 
     settings: Settings
     holding: dict[Place, Holding] = Factory(dict)
     counts: Counter[tuple[str, State]] = Factory(Counter)
-    changed: dict[Place, Holding | None] = Factory(dict)
+    changed: set[Place] = Factory(set)
     strange: dict[int, None] = Factory(dict)
     _holders: dict[int, list[str]] = Factory(dict)
     _indexed: set[int] = Factory(set)
@@ -143,7 +143,7 @@ class Holdings:
         before = self.holding.get(place)
         if before == now:
             return
-        self.changed.setdefault(place, before)
+        self.changed.add(place)
         in_host, block = place
         pool = "host" if in_host else self.pool_of(block)
         if before is not None:

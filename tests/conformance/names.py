@@ -26,7 +26,7 @@ class Names:
 
     >>> run = [Message("cancel", 0, 30 * "ab " + "z", ())]
     >>> Names(run).short("cancel " + 30 * "ab " + "z")
-    'cancel ab ab ab ab ab ab ab ab …b ab ab ab ab ab ab abz (91 characters)'
+    'cancel ab ab ab ab ab ab ab ab …b ab ab ab ab ab ab ab z (91 characters)'
     """
 
     def __init__(self, messages: Iterable[Message]) -> None:
@@ -50,12 +50,17 @@ def _named(message: Message) -> Iterator[str]:
         yield message.given
     elif message.kind == "notify":
         yield from _strings(list(message.given.values()))
-    if message.kind == "step":
+    elif message.kind == "step":
         yield from message.answer.request
     elif message.kind == "complete":
         yield from message.given.request
         yield from message.given.pause
     yield from (name for delta in deltas_of(message) for name in _strings(delta))
+
+
+def is_call(message: Message) -> bool:
+    """What a step table counts: a snapshot and the end of a run decide nothing."""
+    return message.kind not in ("observe", "end")
 
 
 def deltas_of(message: Message) -> Any:

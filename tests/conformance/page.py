@@ -17,7 +17,7 @@ from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import Header, Message
 
 from .determinism import Difference
-from .names import Names, printable
+from .names import Names, is_call, printable
 from .narrate import Line, Teller, let, proof, step_table, version_in_words, who_matters
 from .timeline import Timeline
 
@@ -71,7 +71,7 @@ class Row:
 class Page:
     def __init__(self, case: Case) -> None:
         self.case = case
-        names = Names(case.messages)
+        self.names = names = Names(case.messages)
         self.title = printable(_title(case))
         self.lines = [evolve(n, call=names.short(n.call), answer=names.short(n.answer)) for n in case_table(case)]
         told = (("Subject", _subject(case)), *case_proof(case))
@@ -154,7 +154,7 @@ def case_proof(case: Case) -> Iterator[tuple[str, str]]:
 def _difference(case: Case, difference: Difference) -> Iterator[tuple[str, str]]:
     settings = case.header.settings
     yield "Let", let(settings, case.messages, Teller(caching=settings.prefix_caching))
-    calls = [m for m in case.messages if m.kind not in ("observe", "end")]
+    calls = [m for m in case.messages if is_call(m)]
     again = SECOND_TIMES.get(case.rule, "once more")
     if difference.message <= len(calls):
         call, answer = Teller().told(calls[difference.message - 1])

@@ -193,12 +193,12 @@ class Export:
             track = self.tracks.get(request)
             if track is None:
                 continue
-            decodes = tokens == 1 and start >= track.known.prompt_tokens
             begun_us = max(flight.begun_us, track.since_us, track.ran_until_us)  # slices of a track are nested or apart
             track.ran_until_us = max(begun_us, until_us)
             args = {"step": plan.step, "start": start, "tokens": tokens, "samples": samples}
             args |= {"drafts": plan.drafts[request]} if request in plan.drafts else {}
-            self._span("decode" if decodes else "prefill", REQUESTS, track.tid, begun_us, track.ran_until_us, args)
+            name = "decode" if track.known.decodes(start, tokens) else "prefill"
+            self._span(name, REQUESTS, track.tid, begun_us, track.ran_until_us, args)
 
     # --- requests ----------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from schedspec.spec.vocabulary import Header, Message
 from .archives import read_recorded
 from .check import Failure, Findings, exit_status, results
 from .folder import SCHEMA, empty_failures, write_case, write_told
+from .names import is_call
 from .page import Case, shown_path
 from .project import Shortening, shortened
 from .script import Script
@@ -154,7 +155,7 @@ def _shorten(judged: Judged, progress: Callable[[str, float, str], None], how: S
         also = frozenset({violation.rule} | (together if violation in musts else set()))
         found, short = shortened(judged.header, messages, violation, also, how)
         judged.shortened.append((found, short))
-        judged.findings.examples_of[violation.rule].messages = sum(m.kind not in ("observe", "end") for m in short)
+        judged.findings.examples_of[violation.rule].messages = sum(map(is_call, short))
     if todo:
         progress("shortening", 1.0, f"{len(todo)} failures")
 

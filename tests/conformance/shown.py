@@ -4,7 +4,6 @@ A folder of a report has `report.json` and `failures/`; of each failure the trac
 is what the rules of today say of it.
 """
 
-import json
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
@@ -24,6 +23,7 @@ from schedspec.spec.waiting import LIMITS, Reason, reason_of
 
 from .archives import read_recorded
 from .determinism import Difference
+from .names import is_call
 from .page import VOID, Case, shown_path
 from .pasted import as_test, has_test
 from .stored import Stored, load_failure, read_json
@@ -128,19 +128,16 @@ def read_report(folder: Path) -> tuple[dict[str, Any], list[Shown]]:
     for rule, result in told["rules"].items():
         if not isinstance(result, dict) or not {"verdict", "level"} <= result.keys():
             raise ValueError(f"{folder / 'report.json'}: {rule} has no verdict and level: it is no report of schedspec")
-    traces = sorted((folder / "failures").glob("*.jsonl"), key=lambda path: _order(path.stem))
-    failures = [stored_failure(path, told) for path in traces if path.stem in registry.rules]
-    return told, [_stored_void(path) for path in traces if path.stem == VOID] + failures
+    traces = {path.stem: path for path in (folder / "failures").glob("*.jsonl")}
+    rules = sorted(traces.keys() & registry.rules.keys(), key=lambda rule: registry.rules[rule].order)
+    void = [_stored_void(traces[VOID])] if VOID in traces else []
+    return told, void + [stored_failure(traces[rule], told) for rule in rules]
 
 
 def _stored_void(trace: Path) -> Shown:
     stored = load_failure(trace.with_suffix(".json"))
     header, messages = read_recorded(trace)
     return shown(void_case(header, list(messages), stored.conjunct, again(trace, stored)), trace=shown_path(trace))
-
-
-def _order(rule: str) -> Any:
-    return (0, registry.rules[rule].order) if rule in registry.rules else (1, 0)
 
 
 def stored_failure(trace: Path, told: Mapping[str, Any]) -> Shown:
@@ -156,9 +153,9 @@ def stored_failure(trace: Path, told: Mapping[str, Any]) -> Shown:
         header=header,
         messages=run,
         violation=violation,
-        difference=_difference(script, stored),
+        difference=_difference(stored),
         mode=str(told.get("mode", "")),
-        found=_found(script),
+        found=f"found in {stored.stage}, then shortened" if stored and stored.stage else "",
         also=[
             v.rule for v in broken if violation is not None and v is not violation and v.message == violation.message
         ],
@@ -176,19 +173,11 @@ def again(trace: Path, stored: Stored | None) -> str:
     return f"schedspec replay-failure {shown_path(trace.with_suffix('.json'))}"
 
 
-def _found(script: Path) -> str:
-    if not script.exists():
-        return ""
-    stage = json.loads(script.read_text(encoding="utf-8")).get("stage")
-    return f"found in {stage}, then shortened" if stage else ""
-
-
-def _difference(script: Path, stored: Stored | None) -> Difference | None:
+def _difference(stored: Stored | None) -> Difference | None:
     """Two runs that differ: at which message, the file says."""
-    if stored is None or has_test(stored.rule):
+    if stored is None or stored.message is None or has_test(stored.rule):
         return None
-    message = json.loads(script.read_text(encoding="utf-8")).get("message")
-    return Difference(stored.script, message) if isinstance(message, int) else None
+    return Difference(stored.script, stored.message)
 
 
 # --- a long run --------------------------------------------------------------------------------------------
@@ -204,7 +193,7 @@ def neighbourhoods(trace: Path, violations: Sequence[Violation], around: int = N
     before, last = 0, max(violation.message for violation in violations)
     cases: dict[str, Case] = {}
     for number, message in enumerate(islice(messages, last), start=1):
-        before += len(kept) == around and kept[0].kind not in ("observe", "end")
+        before += len(kept) == around and is_call(kept[0])
         kept.append(message)
         broken = _broken_by(monitor, message)
         for violation in violations:

@@ -22,12 +22,16 @@ from .script import Script, from_json
 
 @frozen
 class Stored:
+    """`stage`: where it was found; `message`: the one that broke the rule, or the first at which two runs differ."""
+
     subject: str
     rule: str
     conjunct: str
     script: Script
     mode: str = "shipped"
     only: tuple[str, ...] = ()
+    stage: str = ""
+    message: int | None = None
 
 
 def read_json(path: Path) -> Any:
@@ -56,7 +60,9 @@ def load_failure(path: Path) -> Stored:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"{path}: its script cannot be read: {error!r}") from error
     mode, only = plain.get("mode", "shipped"), tuple(plain.get("only", ()))
-    return Stored(plain["subject"], plain["rule"], plain["conjunct"], script, mode, only)
+    stage, message = str(plain.get("stage") or ""), plain.get("message")
+    at = message if isinstance(message, int) else None
+    return Stored(plain["subject"], plain["rule"], plain["conjunct"], script, mode, only, stage, at)
 
 
 @define

@@ -14,7 +14,7 @@ from schedspec.spec.parking import answer_in
 from schedspec.spec.vocabulary import Delta, Header, Message, Plan, Receipt, Request
 
 from .holdings import Holding, Holdings, Place
-from .names import deltas_of
+from .names import deltas_of, is_call
 from .narrate import Teller
 
 MOST_COLUMNS = 1_200
@@ -132,6 +132,9 @@ class Known:
     prompt_tokens: int
     why: str = ""
 
+    def decodes(self, start: int, tokens: int) -> bool:
+        return tokens == 1 and start >= self.prompt_tokens
+
 
 @frozen
 class Decision:
@@ -215,29 +218,29 @@ class Timeline:
         self.shows_blocks = header.capabilities.observes == "tables"
         self._count = 0
         self._teller = Teller()
-        self._begun = False
         self._over: list[str] = []
 
     def feed(self, message: Message) -> None:
         self.message += 1
-        if self.message == self.first or (not self._begun and self.message > self.first):
+        if self.message == self.first:
             self.before = dict(self.holdings.holding)
-            self.holdings.changed.clear()
-            self._begun = True
-        if message.kind in ("observe", "end"):
+        if not is_call(message):
             if self.columns:
                 self.columns[-1].last = self.message
                 self.columns[-1].counters = dict(message.answer.client_counters) if message.answer else {}
             return
-        is_drawn = self._begun
-        if is_drawn:
+        if self._is_drawn:
             self._open(message)
         self._hear(message)
-        if is_drawn:
+        if self._is_drawn:
             self._close(message)
         else:
-            self.holdings.changed.clear()
             self._forget()
+        self.holdings.changed.clear()
+
+    @property
+    def _is_drawn(self) -> bool:
+        return self.message >= self.first
 
     # --- columns -----------------------------------------------------------------------------------------
 
@@ -277,7 +280,6 @@ class Timeline:
         column = self.columns[-1]
         column.last, column.kind = self.message, message.kind
         column.changed |= {place: self.holdings.holding.get(place) for place in self.holdings.changed}
-        self.holdings.changed.clear()
         column.counts = {key: count for key, count in self.holdings.counts.items() if count}
         if message.kind == "step":
             column.tokens = sum(message.answer.tokens)
@@ -310,7 +312,7 @@ class Timeline:
             self._count += 1
             self.known[request.id] = Known(self._count, doing, request.prompt_tokens)
             self._over += [request.id] if doing == "over" else []
-        if self._begun:
+        if self._is_drawn:
             self._mark(
                 request.id, receipt.verdict, f"submit {self._teller.request(request)}: {self._teller.receipt(receipt)}"
             )
@@ -319,12 +321,12 @@ class Timeline:
                 self._decide(request.id, receipt.verdict, self._teller.receipt(receipt))
 
     def _planned(self, plan: Plan) -> None:
-        if not self._begun:
+        if not self._is_drawn:
             return
         for request, start, tokens, samples in zip(plan.request, plan.start, plan.tokens, plan.samples, strict=True):
             cell = self._cell(request)
             known = self.known.get(request)
-            decodes = tokens == 1 and known is not None and start >= known.prompt_tokens
+            decodes = known is not None and known.decodes(start, tokens)
             cell.entry = Entry(start, tokens, samples, decodes, plan.drafts.get(request, 0))
             span = f"position {start:,}" if tokens == 1 else f"positions {start:,} to {start + tokens - 1:,}"
             more = ", and samples a token" if samples else ""
@@ -338,7 +340,7 @@ class Timeline:
             self._mark(heard[0], "", f"{heard[1]} {'is there' if heard[2] else 'failed'}")
         elif isinstance(request, str):
             self._mark(request, "gone", "its client is gone")
-        elif self._begun and "transfer" in message.given:
+        elif self._is_drawn and "transfer" in message.given:
             self.columns[-1].events.append(f"{message.given.get('type')} {message.given['transfer']}".replace("_", " "))
 
     def _delta(self, delta: Delta) -> None:
@@ -346,7 +348,7 @@ class Timeline:
         if kind == "unindexed":
             return
         if kind == "delivered":
-            for request in delta[1] if self._begun else ():
+            for request in delta[1] if self._is_drawn else ():
                 self._mark(request, "delivered", "a token is delivered")
             return
         request = delta[1]
@@ -354,7 +356,7 @@ class Timeline:
         if known is not None:
             turn(known, delta)
             self._over += [request] if known.doing == "over" else []
-        if not self._begun:
+        if not self._is_drawn:
             return
         says = self._teller.delta(delta)
         self._mark(request, kind if kind in MARKS else "", says)
@@ -373,7 +375,7 @@ class Timeline:
         return column.cells[request]
 
     def _mark(self, request: str, what: str, says: str) -> None:
-        if self._begun:
+        if self._is_drawn:
             cell = self._cell(request)
             cell.marks += [what] if what else []
             cell.says.append(says)

@@ -1,6 +1,5 @@
 """A headless Chromium without another library: the DevTools protocol, over pipes."""
 
-import base64
 import json
 import os
 import shutil
@@ -112,9 +111,6 @@ class Browser:
     def press(self, key: str) -> None:
         for kind in ("keyDown", "keyUp"):
             self.ask("Input.dispatchKeyEvent", type=kind, key=key, code=key)
-
-    def screenshot(self, file: Path) -> None:
-        file.write_bytes(base64.b64decode(self.ask("Page.captureScreenshot", captureBeyondViewport=True)["data"]))
 
     def problems(self) -> list[dict[str, Any]]:
         """Errors, warnings, whatever a page printed, and dialogs."""

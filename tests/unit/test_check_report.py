@@ -24,6 +24,7 @@ from schedspec.conformance.badge import badge
 from schedspec.conformance.check import Check, Depth, Failure
 from schedspec.conformance.determinism import Difference
 from schedspec.conformance.driver import Driver, replay
+from schedspec.conformance.folder import write_trace
 from schedspec.conformance.names import Names
 from schedspec.conformance.page import Case
 from schedspec.conformance.project import Shortening
@@ -33,8 +34,7 @@ from schedspec.conformance.walks import walk
 from schedspec.reference import make
 from schedspec.reference.faults import factory
 from schedspec.spec import trace
-from schedspec.spec.trace import TraceWriter
-from schedspec.spec.vocabulary import Header, Message, Plan, Pools, Settings
+from schedspec.spec.vocabulary import Message, Plan, Pools, Settings
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads(Path(trace.__file__).with_name("report.schema.json").read_text(encoding="utf-8"))
@@ -76,14 +76,7 @@ def long_run(steps: int) -> Driver:
 
 
 def written(path: Path, driver: Driver) -> Path:
-    return written_messages(path, driver.header, driver.messages)
-
-
-def written_messages(path: Path, header: Header, messages: list[Message]) -> Path:
-    with path.open("w") as stream:
-        writer = TraceWriter(stream, header)
-        for message in messages:
-            writer.write(message)
+    write_trace(path, driver.header, driver.messages)
     return path
 
 
@@ -356,7 +349,8 @@ def test_a_run_that_lies_is_drawn_as_it_says(tmp_path: Path) -> None:
         deltas=deltas,
     )
     messages = [*driver.messages, Message("step", 0, None, lie)]
-    file = written_messages(tmp_path / "lies.jsonl", driver.header, messages)
+    file = tmp_path / "lies.jsonl"
+    write_trace(file, driver.header, messages)
     done = call("report", file, "--to", tmp_path / "out")
     assert done.exit_code == 0, done.output
     drawn = shown.watched(driver.header, messages)[0]

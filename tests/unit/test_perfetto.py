@@ -11,12 +11,12 @@ from click.testing import CliRunner
 
 from schedspec.cli import cli
 from schedspec.conformance.driver import Driver, replay
+from schedspec.conformance.folder import write_trace
 from schedspec.conformance.perfetto import MEMORY, REQUESTS, SCHEDULER, STEP_US, clock_of, write_perfetto
 from schedspec.conformance.script import COMPLETE, STEP, Op, Script, cancel, rounds, submit
 from schedspec.conformance.walks import walk
 from schedspec.reference import make
 from schedspec.reference.faults import factory
-from schedspec.spec.trace import TraceWriter
 from schedspec.spec.vocabulary import Header, Message, Plan, Settings
 
 PHASES = {"M": set(), "X": {"dur"}, "i": {"s"}, "C": {"args"}}
@@ -114,10 +114,7 @@ def test_a_recorded_run_is_exported_whole(tmp_path: Path) -> None:
     driver = replay(
         factory("KV-7"), Script(Settings(blocks=4, block_size=2), 0, [submit("a", 3, 2), STEP, cancel("a")])
     )
-    with (tmp_path / "run.jsonl").open("w") as stream:
-        writer = TraceWriter(stream, driver.header)
-        for message in driver.messages:
-            writer.write(message)
+    write_trace(tmp_path / "run.jsonl", driver.header, driver.messages)
     out, whole, badge = tmp_path / "out", tmp_path / "p.json", tmp_path / "b.json"
     options = [f"--to={out}", f"--perfetto={whole}", f"--badge={badge}"]
     done = CliRunner().invoke(cli, ["report", str(tmp_path / "run.jsonl"), *options], catch_exceptions=False)

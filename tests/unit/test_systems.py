@@ -79,7 +79,7 @@ def test_what_is_another_systems_is_refused_by_name() -> None:
 def test_every_subject_is_described_alone_or_with_its_family() -> None:
     described = {one.name for one in describe()}
     alone = described & builtin_subjects().keys()
-    families = {name for family in described for name in members(family)}
+    families = {name for family in described for name in members(family, described)}
     assert alone | families == set(builtin_subjects())
     assert described - alone == {"fault", "vllm-v1-wrong"}  # these are families only
 

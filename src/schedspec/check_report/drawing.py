@@ -295,10 +295,9 @@ class Drawer:
 
     def _blocks(self) -> list[Row]:
         """A row for each history: blocks that are always used alike share one."""
-        drop = len(self.timeline.columns) - len(self.columns)
         alike: dict[tuple[bool, tuple[Holding | None, ...]], list[int]] = {}
         for place, history in histories(self.timeline).items():
-            seen = tuple(history[drop:])
+            seen = tuple(history[self.cut :])
             if any(holding is not None for holding in seen):
                 alike.setdefault((place[0], seen), []).append(place[1])
         rows = sorted(alike.items(), key=lambda item: (item[0][0], item[1]))[:MOST_ROWS]
@@ -315,12 +314,11 @@ class Drawer:
         return 0 if held and len(set(near)) > 1 else 1 if held else 2
 
     def _block_row(self, in_host: bool, history: Sequence[Holding | None], blocks: list[int], is_folded: bool) -> Row:
-        what = ("host " if in_host else "") + ranges(sorted(blocks))
-        spots = [self._block(holding) for holding in history]
-        title = f"{'host ' if in_host else ''}{'block' if len(blocks) == 1 else 'blocks'} {ranges(sorted(blocks))}"
-        strange = [block for block in blocks if block in self.timeline.holdings.strange]
-        label = what + (" ⚠" if strange else "")
-        return Row(label, title + (" (not in the pool)" if strange else ""), is_folded, spots)
+        host, numbers = "host " if in_host else "", ranges(sorted(blocks))
+        label, title = f"{host}{numbers}", f"{host}{'block' if len(blocks) == 1 else 'blocks'} {numbers}"
+        if not self.timeline.holdings.strange.keys().isdisjoint(blocks):
+            label, title = f"{label} ⚠", f"{title} (not in the pool)"
+        return Row(label, title, is_folded, [self._block(holding) for holding in history])
 
     def _block(self, holding: Holding | None) -> Spot:
         if holding is None or not holding.owners:

@@ -5,7 +5,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from ..conformance.badge import headline
 from ..conformance.files import replace_file
-from ..conformance.names import Names, printable, short_name
+from ..conformance.names import Names, is_call, printable, short_name
 from ..conformance.page import VOID, Page, kept_rows
 from ..conformance.shown import Shown
 from ..conformance.timeline import Timeline
@@ -46,7 +46,6 @@ class TableRow:
 class View:
     """A failure as the template has it.  `left_out`: rows of the table that are nowhere on the page."""
 
-    id: str
     rule: str
     level: str
     is_broken: bool
@@ -99,13 +98,10 @@ def rules_of(told: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], 
 def view_of(one: Shown) -> View:
     case, page = one.case, Page(one.case)
     level = registry.rules[case.rule].level if case.rule in registry.rules else VOID
-    names = Names(case.messages)
-    bad = _bad_message(one)
     clock = clock_of(case.messages)
-    drawing = Drawer(one.timeline, bad, page.matter, names, _numbering(one), clock).drawing()
+    drawing = Drawer(one.timeline, _bad_message(one), page.matter, page.names, _numbering(one), clock).drawing()
     rows = list(_rows(page, clock))
     return View(
-        id=case.rule,
         rule=case.rule,
         level=level,
         is_broken=case.violation is not None or case.difference is not None,
@@ -137,15 +133,15 @@ def _bad_message(one: Shown) -> int | None:
         return min(case.violation.message + one.timeline.first - 1, one.timeline.message)
     if case.difference is None:
         return None
-    calls = [n for n, message in enumerate(case.messages, start=1) if message.kind not in ("observe", "end")]
+    calls = [n for n, message in enumerate(case.messages, start=1) if is_call(message)]
     return calls[min(case.difference.message, len(calls)) - 1] if calls else None
 
 
-def _numbering(one: Shown) -> Any:
+def _numbering(one: Shown) -> Callable[[int], int]:
     """A message as the timeline counts it -> its number in the step table, which leaves snapshots out."""
     numbers, number = [], one.case.before
     for message in one.case.messages:
-        number += message.kind not in ("observe", "end")
+        number += is_call(message)
         numbers.append(number)
     first = one.timeline.first
     return lambda message: numbers[message - first] if 0 <= message - first < len(numbers) else number
@@ -161,7 +157,7 @@ def clock_of(messages: Sequence[Message]) -> Callable[[int], str] | None:
 
 def _rows(page: Page, clock: Callable[[int], str] | None) -> Iterator[TableRow]:
     lines = page.lines
-    calls = [m.now_ns for m in page.case.messages if m.kind not in ("observe", "end")]
+    calls = [m.now_ns for m in page.case.messages if is_call(m)]
     ones = [1] * len(lines)
     kept = kept_rows(lines, ones, MOST_ROWS, page.matter) if lines else []
     shown = set(kept_rows(lines, ones, ROWS_SHOWN, page.matter)) if lines else set()
@@ -186,10 +182,7 @@ def _cut(text: str) -> str:
 
 
 def rendered(template: str, told: Mapping[str, Any], **what: Any) -> str:
-    """The script is the only one that may run: the page names its hash, so that nothing that came with a run would run,
-    if it were not escaped."""
-    script = (TEMPLATES / "script.html").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    script, digest = script_and_hash()
     counts = Counter(result["verdict"] for result in told["rules"].values())
     verdicts = [(verdict, counts[verdict]) for verdict in VERDICTS if counts[verdict]]
     said = {"faults": (), "notes": (), "command": "", **told, "headline": headline(told), "about": about(told)}
@@ -205,6 +198,15 @@ def rendered(template: str, told: Mapping[str, Any], **what: Any) -> str:
     return environment().get_template(template).render(told=said, **what, **more) + "\n"
 
 
+@cache
+def script_and_hash() -> tuple[str, str]:
+    """The script is the only one that may run: the page names its hash, so that nothing that came with a run would run,
+    if it were not escaped."""
+    script = (TEMPLATES / "script.html").read_text(encoding="utf-8")
+    return script, base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+@cache
 def environment() -> jinja2.Environment:
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),

@@ -9,7 +9,7 @@ import click
 
 from ..campaigns import PATIENCE_S, WHERE, Journal, Unit, Watch, executor_of, run_campaign
 from ..conformance import terminal
-from .parts import interrupted_by_sigterm, stop
+from .parts import Command, interrupted_by_sigterm, stop, with_options
 
 INTERRUPTED = 130
 UNITS = "schedspec.commands.units"
@@ -28,10 +28,8 @@ OPTIONS = (
 )
 
 
-def in_units(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(OPTIONS):
-        command = option(command)
-    return command
+def in_units(command: Command) -> Command:
+    return with_options(OPTIONS, command)
 
 
 def is_campaign(options: Mapping[str, Any]) -> bool:
@@ -56,15 +54,14 @@ def folder_of(options: Mapping[str, Any], name: str) -> Path:
 def run_units(
     units: Sequence[Unit],
     folder: Path,
-    options: Any,
+    options: Mapping[str, Any],
     *,
     failures: Callable[[Any], int] = lambda result: 0,
-    quiet: bool = False,
 ) -> list[Any]:
     """Results in the order of the units.  Who interrupts is told how to go on."""
     executor = executor_of(options["where"], options["patience_s"])
     journal = Journal(folder, units, resume=options["resume"] is not None)
-    with _watched(failures, quiet=quiet) as watch, interrupted_by_sigterm():
+    with _watched(failures, quiet=options["as_json"]) as watch, interrupted_by_sigterm():
         try:
             return run_campaign(units, executor, journal, watch)
         except KeyboardInterrupt:

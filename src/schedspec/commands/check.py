@@ -130,15 +130,15 @@ def _run_parts(run: Any, folder: Path, options: Mapping[str, Any]) -> None:
     """A unit for so many runs of a soak, from their numbers alone."""
     from ..conformance.soak_parts import PER_PART, merge_parts
 
-    runs, quiet = options["runs"], options["as_json"]
+    runs = options["runs"]
     given = {"subject": run.name} | {name: options[name] for name in ("seed", "settings", "rules", "timeout_s")}
     units = [
         Unit(f"runs from {start}", f"{UNITS}:soak_part", given | {"start": start, "end": min(start + PER_PART, runs)})
         for start in range(0, runs, PER_PART)
     ]
-    parts = run_units(units, folder, options, failures=lambda part: len(part["examples"]), quiet=quiet)
+    parts = run_units(units, folder, options, failures=lambda part: len(part["examples"]))
     run.command = run.again(0).replace(" --run 0", f" --runs {runs}", 1)  # the same wherever it ran
-    with kept_off_stdout(quiet):
+    with kept_off_stdout(options["as_json"]):
         merge_parts(run, parts)
 
 

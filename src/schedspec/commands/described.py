@@ -1,7 +1,7 @@
 """`schedspec subjects`: schedulers that are there by name."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -77,19 +77,18 @@ def subjects(name: str | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"schema": "schedspec-subjects/1", "subjects": [asdict(one) for one in chosen]}))
         return
-    for line in _lines(chosen) if name is None else _card(chosen[0]):
+    for line in _lines(found) if name is None else _card(found[name]):
         terminal.out.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def members(family: str) -> list[str]:
+def members(family: str, described: Container[str]) -> list[str]:
     """Names behind `family:` that are described by it alone."""
-    own = {one.name for one in describe()}
-    return [name for name in builtin_subjects() if name.startswith(f"{family}:") and name not in own]
+    return [name for name in builtin_subjects() if name.startswith(f"{family}:") and name not in described]
 
 
-def _lines(described: list[Described]) -> Iterator[str]:
-    for one in described:
-        family = members(one.name)
+def _lines(described: Mapping[str, Described]) -> Iterator[str]:
+    for one in described.values():
+        family = members(one.name, described)
         count = f"; {len(family)} behind {one.name}:, such as {family[0]}" if family else ""
         yield f"{one.name:22} {one.what}{count}  [{one.source}]"
 

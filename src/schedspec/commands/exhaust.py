@@ -75,7 +75,7 @@ def _looked_at(cases: Sequence[Any], options: Mapping[str, Any]) -> list[Any]:
         with terminal.counted_progress("cases", len(cases)) as done:
             return run_cases(cases, factories, options["jobs"] or os.cpu_count() or 1, done, manner)
     units = [Unit(case.name, f"{UNITS}:exhaust_case", {"case": case.plain, "manner": asdict(manner)}) for case in cases]
-    results = run_units(units, folder_of(options, "exhaust"), options, failures=_broken, quiet=options["as_json"])
+    results = run_units(units, folder_of(options, "exhaust"), options, failures=_broken)
     return [found_again(result) for result in results]
 
 

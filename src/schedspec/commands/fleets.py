@@ -3,7 +3,7 @@
 import glob
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from ..campaigns import Unit
 from ..conformance import terminal
 from ..conformance.files import file_name
 from .campaign import UNITS, folder_of, run_units
-from .parts import report_folder
+from .parts import Command, report_folder, with_options
 
 ENDINGS = (".jsonl", ".columns")
 NS_PER_MS = 1_000_000
@@ -30,10 +30,8 @@ CLOCK = (
 )
 
 
-def under_one_clock(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(CLOCK):
-        command = option(command)
-    return command
+def under_one_clock(command: Command) -> Command:
+    return with_options(CLOCK, command)
 
 
 def is_fleet(files: Sequence[str]) -> bool:
@@ -54,7 +52,7 @@ def judge_fleet(files: Sequence[str], options: Mapping[str, Any]) -> int:
         for engine, parts in found.engines.items()
         for path in parts
     ]
-    results = run_units(units, folder, options, failures=_failures, quiet=options["as_json"])
+    results = run_units(units, folder, options, failures=_failures)
     report = merged(results, found.router, skew_ns=options["skew_ms"] * NS_PER_MS, window_ns=window_ns)
     write_fleet(folder, report)
     if options["as_json"]:

@@ -43,7 +43,7 @@ def parity(ctx: click.Context, /, subject: str, model: str, **options: Any) -> N
                 same = {"subject": subject, "model": model, **{name: options[name] for name in SAME}}
                 given = [{**same, "name": name, "start": start, "end": end} for name, start, end in run.parts()]
                 units = [Unit("{name}, from {start}".format(**one), f"{UNITS}:compare_part", one) for one in given]
-                run.merge(run_units(units, folder_of(options, "parity"), options, failures=_differs, quiet=quiet))
+                run.merge(run_units(units, folder_of(options, "parity"), options, failures=_differs))
             else:
                 with terminal.progress(quiet=quiet) as progress:
                     run.run(progress)

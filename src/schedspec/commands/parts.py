@@ -7,7 +7,7 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from fractions import Fraction
 from functools import cache
@@ -20,11 +20,20 @@ from ..conformance import terminal
 from ..spec.vocabulary import Settings, SettingsWarning, Subject
 from .subjects import builtin_subjects
 
+Command = Callable[..., Any]
+
 VOID = 2
 DEFAULT_FIRST_S = 120
 DEFAULT_TIMEOUT_S = 10.0
 WORKLOAD_HELP = "azure, mooncake, sharegpt, arxiv, vtc, csv, jsonl, each with :FILE; fitted:NAME; hostile:KIND"
 SUBJECT_HELP = "SUBJECT is a built-in name (reference, optimized, fault:ID), package.module:factory or exec:COMMAND."
+
+
+def with_options(options: Sequence[Callable[[Command], Command]], command: Command) -> Command:
+    """In the order in which its help shows them."""
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 def read_settings(texts: Iterable[str], common: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +18,7 @@ from ..spec.vocabulary import Settings, Subject
 from .campaign import UNITS, folder_of, in_units, is_campaign, plain_options, run_units
 from .parts import (
     DEFAULT_FIRST_S,
+    Command,
     counted,
     kept_off_stdout,
     one_sentence,
@@ -25,6 +26,7 @@ from .parts import (
     read_settings,
     report_folder,
     subject_of,
+    with_options,
     workload_of,
 )
 
@@ -41,10 +43,8 @@ CONDITIONS = (
 """Options of whatever runs a workload on a virtual clock, in the order of its help."""
 
 
-def under_conditions(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(CONDITIONS):
-        command = option(command)
-    return command
+def under_conditions(command: Command) -> Command:
+    return with_options(CONDITIONS, command)
 
 
 @click.command()
@@ -81,7 +81,7 @@ def replay(ctx: click.Context, /, workload: str, **options: Any) -> None:
         _write_replay(told, folder)
         try:
             if is_campaign(options):
-                told["runs"] = _elsewhere(workload, systems, loads, folder, options)
+                told["runs"] = _elsewhere(workload, planned, folder, options)
                 _write_replay(told, folder)
                 return
             with terminal.progress(quiet=options["as_json"]) as progress, kept_off_stdout(options["as_json"]):
@@ -89,24 +89,22 @@ def replay(ctx: click.Context, /, workload: str, **options: Any) -> None:
                     faster = evolve(source, rate=source.rate * times)
                     for system in systems:
                         show = by_hundreds(progress, f"{system.name[:40]} ×{load}", count)
-                        _replay_one(told, system, requests_of(faster, options), load, conditions, show)
+                        run = _replay_one(system, requests_of(faster, options), load, conditions, show)
+                        told["runs"].append(run)
                         _write_replay(told, folder)
         finally:
             _show_replay(told, folder, as_json=options["as_json"])
 
 
-def _elsewhere(
-    workload: str, systems: list[Any], loads: Iterable[str], folder: Path, options: Mapping[str, Any]
-) -> list[Any]:
+def _elsewhere(workload: str, planned: Mapping[str, list[str]], folder: Path, options: Mapping[str, Any]) -> list[Any]:
     """A unit for each system at each load."""
     same = {"workload": workload, "options": plain_options(options)}
-    names = options["systems"] or ("reference",)
     units = [
         Unit(f"{name} ×{load}", f"{UNITS}:replay_one", {**same, "system": place, "load": load})
-        for load in loads
-        for place, name in enumerate(names)
+        for load in planned["loads"]
+        for place, name in enumerate(planned["systems"])
     ]
-    return run_units(units, folder, options, quiet=options["as_json"])
+    return run_units(units, folder, options)
 
 
 def run_alone(given: Mapping[str, Any], beat: Callable[[], None]) -> dict[str, Any]:
@@ -115,20 +113,14 @@ def run_alone(given: Mapping[str, Any], beat: Callable[[], None]) -> dict[str, A
     system, load = _systems(options)[given["system"]], given["load"]
     source = source_of("replay", given["workload"], options)
     faster = evolve(source, rate=source.rate * _loads(load)[load])
-    told: dict[str, Any] = {"runs": []}
     work = requests_of(faster, options)
-    _replay_one(told, system, work, load, conditions_of(options), lambda requests: beat())
-    run: dict[str, Any] = told["runs"][0]
-    return run
+    return _replay_one(system, work, load, conditions_of(options), lambda requests: beat())
 
 
-def _replay_one(
-    told: dict[str, Any], system: Any, work: Any, load: str, conditions: Any, show: Callable[[int], None]
-) -> None:
+def _replay_one(system: Any, work: Any, load: str, conditions: Any, show: Callable[[int], None]) -> dict[str, Any]:
     from ..reference.simulation import replay as replay_one
 
-    run = replay_one(system, work, conditions, show)
-    told["runs"].append({"system": system.name, "load": load, **run})
+    return {"system": system.name, "load": load, **replay_one(system, work, conditions, show)}
 
 
 def source_of(command: str, workload: str, options: Mapping[str, Any]) -> Any:

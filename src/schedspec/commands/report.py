@@ -1,6 +1,5 @@
 """`schedspec report`: pages, badge and pictures of what is stored."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -37,21 +36,22 @@ def report(ctx: click.Context, path: Path, to: Path | None, perfetto: Path | Non
         else:
             told, folder = _of_trace(path, to, perfetto)
         if badge is not None:
-            _write_badge(badge, told)
+            from ..conformance.folder import write_badge
+
+            write_badge(badge, told)
         terminal.print_aside(f"written to {folder}")
 
 
 def _of_folder(path: Path, to: Path | None) -> tuple[Mapping[str, Any], Path]:
     from ..check_report import write_pages
-    from ..conformance.folder import write_perfetto_of
+    from ..conformance.folder import write_badge, write_perfetto_of
     from ..conformance.shown import read_report
 
     told, failures = read_report(path)
     folder = report_folder(to or path, "badge.json")
-    (folder / "failures").mkdir(exist_ok=True)
     for one in failures:
         write_perfetto_of(folder / "failures", one.case)
-    _write_badge(folder / "badge.json", told)
+    write_badge(folder / "badge.json", told)
     _say(write_pages(folder, told, failures))
     return told, folder
 
@@ -77,13 +77,6 @@ def _export(path: Path, perfetto: Path, judged: Any) -> None:
     from ..conformance.perfetto import export_trace
 
     export_trace(path, perfetto, {violation.message: rule for rule, violation in judged.first.items()}, judged.messages)
-
-
-def _write_badge(path: Path, told: Mapping[str, Any]) -> None:
-    from ..conformance.badge import badge
-    from ..conformance.files import replace_file
-
-    replace_file(path, json.dumps(badge(told)) + "\n")
 
 
 def _say(lacks: str | None) -> None:

@@ -89,7 +89,7 @@ def _elsewhere(chosen: list["Reproduction"], options: Mapping[str, Any]) -> list
     units = [
         Unit(one.name, f"{UNITS}:reproduce_one", {"name": one.name, "sample": sample, "seed": seed}) for one in chosen
     ]
-    results = run_units(units, folder_of(options, "reproduce"), options, quiet=options["as_json"])
+    results = run_units(units, folder_of(options, "reproduce"), options)
     return [
         report_of(one, result["ours"], result["notes"], seed, sample=sample)
         for one, result in zip(chosen, results, strict=True)

@@ -11,7 +11,7 @@ from attrs import evolve
 
 from ..campaigns import Unit
 from ..conformance import terminal
-from ..spec.vocabulary import NS_PER_S, Settings, Subject, Unsupported
+from ..spec.vocabulary import NS_PER_S, Settings, Subject, SubjectFactory, Unsupported
 from .campaign import UNITS, folder_of, in_units, is_campaign, plain_options, run_units
 from .parts import DEFAULT_FIRST_S, kept_off_stdout, one_sentence, read_settings, report_folder
 from .replay import (
@@ -29,6 +29,9 @@ from .replay import (
 
 KEPT = ("cost", "engine", "goodput", "tokens", "requests", "finished", "refused", "preemptions")
 TIMES = ("ttft_ns", "itl_ns", "queue_age_ns", "end_to_end_ns")
+
+Change = tuple[str | None, Any, Settings | str]
+"""A control, a value of it, and the settings, or why there are none such."""
 
 
 @click.command()
@@ -57,12 +60,10 @@ def tune(ctx: click.Context, /, workload: str, **options: Any) -> None:
     """
     with one_sentence(ctx):
         options |= {"step_by_step": False, "price_per_hour": None}
-        conditions = conditions_of(options)
         subject, base = _start(options)
         controls = _controls(options, base)
         source = source_of("tune", workload, options)
-        arrivals_ns = [arrival.now_ns for arrival in source.arrivals(base.blocks * base.block_size)]
-        count, conditions = len(arrivals_ns), evolve(conditions, shares=_shares(arrivals_ns))
+        conditions, count = _conditions(options, source, base)
         factory = _factory(subject, options["timeout_s"])
         factory(base, options["seed"])  # what it refuses of these, it refuses before anything runs
         folder = report_folder(folder_of(options, "tune"), "tune.json")
@@ -75,14 +76,9 @@ def tune(ctx: click.Context, /, workload: str, **options: Any) -> None:
                 _write(told, folder)
                 return
             with terminal.progress(quiet=options["as_json"]) as progress, kept_off_stdout(options["as_json"]):
-                for name, value, settings in _changes(base, controls):
-                    label = _label(name, value)
-                    show = by_hundreds(progress, label[:40], count)
-                    if isinstance(settings, str):
-                        run: dict[str, Any] = {"refused": settings}
-                    else:
-                        run = _one(factory, settings, requests_of(source, options), conditions, show)
-                    told["runs"].append({"control": name, "value": value, **run})
+                for change in _changes(base, controls):
+                    show = by_hundreds(progress, _label(*change[:2])[:40], count)
+                    told["runs"].append(_tried(change, factory, source, options, conditions, show))
                     _write(told, folder)
         finally:
             _show(told, folder, as_json=options["as_json"])
@@ -95,29 +91,25 @@ def _label(name: str | None, value: Any) -> str:
     return "start" if name is None else f"{name}={value}"
 
 
-def _elsewhere(workload: str, changes: Iterable[Any], folder: Path, options: Mapping[str, Any]) -> list[Any]:
+def _elsewhere(workload: str, changes: Iterable[Change], folder: Path, options: Mapping[str, Any]) -> list[Any]:
     """A unit for each value of each control, and for the start."""
     same = {"workload": workload, "options": plain_options(options)}
     units = [
         Unit(_label(name, value), f"{UNITS}:tune_one", {**same, "change": place})
         for place, (name, value, _) in enumerate(changes)
     ]
-    return run_units(units, folder, options, quiet=options["as_json"])
+    return run_units(units, folder, options)
 
 
 def run_alone(given: Mapping[str, Any], beat: Callable[[], None]) -> dict[str, Any]:
     """One of the runs of a tuning: the change with that number."""
     options = given["options"]
     subject, base = _start(options)
-    name, value, settings = list(_changes(base, _controls(options, base)))[given["change"]]
-    run: dict[str, Any] = {"refused": settings}
-    if not isinstance(settings, str):
-        source = source_of("tune", given["workload"], options)
-        arrivals_ns = [arrival.now_ns for arrival in source.arrivals(base.blocks * base.block_size)]
-        conditions = evolve(conditions_of(options), shares=_shares(arrivals_ns))
-        work = requests_of(source, options)
-        run = _one(_factory(subject, options["timeout_s"]), settings, work, conditions, lambda requests: beat())
-    return {"control": name, "value": value, **run}
+    change = list(_changes(base, _controls(options, base)))[given["change"]]
+    source = source_of("tune", given["workload"], options)
+    conditions, _ = _conditions(options, source, base)
+    factory = _factory(subject, options["timeout_s"])
+    return _tried(change, factory, source, options, conditions, lambda requests: beat())
 
 
 def _start(options: Mapping[str, Any]) -> tuple[str, Settings]:
@@ -128,12 +120,15 @@ def _start(options: Mapping[str, Any]) -> tuple[str, Settings]:
     return subject, with_time(read_settings(own, common), options)
 
 
-def _shares(arrivals_ns: list[int]) -> Any:
-    """Service is compared in windows of a minute, as by VTC, or of a tenth of a shorter workload."""
+def _conditions(options: Mapping[str, Any], source: Any, base: Settings) -> tuple[Any, int]:
+    """And how many requests come.  Service is compared in windows of a minute, as by VTC, or of a tenth of a shorter
+    workload."""
     from ..reference.simulation import Shares
 
+    arrivals_ns = [arrival.now_ns for arrival in source.arrivals(base.blocks * base.block_size)]
     tenth_s = max(arrivals_ns, default=0) // (10 * NS_PER_S)
-    return Shares(window_ns=max(2, min(60, tenth_s // 2 * 2)) * NS_PER_S)
+    shares = Shares(window_ns=max(2, min(60, tenth_s // 2 * 2)) * NS_PER_S)
+    return evolve(conditions_of(options), shares=shares), len(arrivals_ns)
 
 
 def _controls(options: Mapping[str, Any], base: Settings) -> list[Any]:
@@ -170,8 +165,8 @@ def _whole(name: str, text: str) -> int:
         raise click.UsageError(f"--vary {name} has the value {text!r}, but it must be an integer") from None
 
 
-def _changes(base: Settings, controls: list[Any]) -> Iterator[tuple[str | None, Any, Settings | str]]:
-    """(control, value, settings, or why there are none such), the start first."""
+def _changes(base: Settings, controls: list[Any]) -> Iterator[Change]:
+    """The start first."""
     from ..reference.simulation.tuning import applied
 
     yield None, None, base
@@ -189,7 +184,7 @@ def _changes(base: Settings, controls: list[Any]) -> Iterator[tuple[str | None, 
 # --- a run ---------------------------------------------------------------------------------------------------
 
 
-def _factory(subject: str, timeout_s: float) -> Callable[[Settings, int], Subject]:
+def _factory(subject: str, timeout_s: float) -> SubjectFactory:
     """The reference's decisions come from its optimized twin, where there is numpy and it supports the settings: the
     two decide alike, step by step."""
     plain = guarded_subject(subject, timeout_s)
@@ -206,8 +201,23 @@ def _factory(subject: str, timeout_s: float) -> Callable[[Settings, int], Subjec
     return make
 
 
+def _tried(
+    change: Change,
+    factory: SubjectFactory,
+    source: Any,
+    options: Mapping[str, Any],
+    conditions: Any,
+    show: Callable[[int], None],
+) -> dict[str, Any]:
+    name, value, settings = change
+    if isinstance(settings, str):
+        return {"control": name, "value": value, "refused": settings}
+    run = _one(factory, settings, requests_of(source, options), conditions, show)
+    return {"control": name, "value": value, **run}
+
+
 def _one(
-    factory: Callable[[Settings, int], Subject],
+    factory: SubjectFactory,
     settings: Settings,
     work: Any,
     conditions: Any,
