@@ -18,7 +18,7 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
@@ -36,6 +36,7 @@ from tests.vectors.worlds import worlds
 from schedspec.conformance.driver import Driver
 from schedspec.conformance.scenarios import scenarios
 from schedspec.conformance.script import COMPLETE, STEP, Script
+from schedspec.conformance.small_scope.world import canonical_of
 from schedspec.conformance.walks import walk
 from schedspec.reference import make
 from schedspec.spec.protocol import ProtocolError
@@ -53,15 +54,26 @@ DONE = ROOT / "build" / "mutation.jsonl"
 READ = ("reference/**/*.py", "spec/**/*.py", "tests/conformance/**/*.py", "tests/mutants/mutations.py")
 """What mutants and runs of the reference depend on."""
 
+HOWS = {
+    "rule": "a broken rule",
+    "crash": "a crash, or an answer that is none",
+    "hang": "a call that did not end",
+    "decision": "another decision than the recorded one, which no rule forbids",
+    "state": "another state by its own account (`canonical`), which no decision shows",
+}
+"""How a mutant is noticed."""
+
 
 @frozen
 class Case:
-    """A run of the reference; `lines`: those of its modules that it reaches."""
+    """A run of the reference; `state`: what it says of its own when the script is over; `lines`: those of its modules
+    that it reaches."""
 
     name: str
     script: Script
     header: Header
     messages: tuple[Message, ...]
+    state: Hashable
     advice: frozenset[str]
     lines: frozenset[tuple[str, int]]
 
@@ -120,18 +132,33 @@ def case_of(name: str, script: Script) -> Case | None:
     reached = Reached()
     try:
         with reached:
-            driver = driven(make, script)
+            driver, state = driven(make, script)
     except (Unsupported, ProtocolError, ValueError):
         return None
     assert not driver.over, f"{name}: the reference is clean"
-    return Case(name, script, driver.header, tuple(driver.messages), frozenset(driver.advice), frozenset(reached.lines))
+    messages, advice, lines = tuple(driver.messages), frozenset(driver.advice), frozenset(reached.lines)
+    return Case(name, script, driver.header, messages, state, advice, lines)
 
 
-def driven(factory: SubjectFactory, script: Script) -> Driver:
+def driven(factory: SubjectFactory, script: Script) -> tuple[Driver, Hashable]:
+    """A run, and what the subject says of its state before whoever is left is done."""
     driver = Driver.start(factory, script.settings, script.seed, timeout_s=CALL_S)
     driver.run(script.ops)
+    state = None if driver.over else state_of(driver)
     driver.drain()
-    return driver
+    return driver, state
+
+
+def state_of(driver: Driver) -> Hashable:
+    """By `canonical`, which a search in small scopes takes states for one another by."""
+    canonical = canonical_of(driver.subject)
+    asked = [op.request for op in driver.ops if op.request is not None]
+    names = [dict.fromkeys(request.id for request in asked), dict.fromkeys(request.client for request in asked)]
+    try:
+        told: Hashable = canonical and canonical(*({name: n for n, name in enumerate(of)} for of in names))
+    except TypeError as nobody_said:
+        return str(nobody_said)
+    return told
 
 
 class Reached:
@@ -140,6 +167,7 @@ class Reached:
     def __init__(self) -> None:
         self.lines: set[tuple[str, int]] = set()
         self.files: dict[str, str] = {}
+        self.left: dict[CodeType, set[int]] = {}
 
     def __enter__(self) -> None:
         sys.settrace(self._call)
@@ -153,11 +181,17 @@ class Reached:
             self.files[path] = _short(path)
         if not self.files[path]:
             return None
-        self.lines.add((self.files[path], frame.f_code.co_firstlineno))
-        return self._line
+        code = frame.f_code
+        if code not in self.left:
+            self.lines.add((self.files[path], code.co_firstlineno))
+            self.left[code] = {line for *_, line in code.co_lines() if line is not None}
+        return self._line if self.left[code] else None
 
     def _line(self, frame: FrameType, event: str, arg: object) -> Any:
-        self.lines.add((self.files[frame.f_code.co_filename], frame.f_lineno))
+        left = self.left[frame.f_code]
+        if event == "line" and frame.f_lineno in left:
+            left.remove(frame.f_lineno)
+            self.lines.add((self.files[frame.f_code.co_filename], frame.f_lineno))
         return self._line
 
 
@@ -222,11 +256,13 @@ def _first_seen(mutant: Mutant, every: Sequence[Case]) -> Seen:
         factory = imported(mutant)
     except Exception as error:
         return Seen("crash", f"{type(error).__name__} at import")
+    weakest = Seen("")
     for case in every:
         seen = _seen_in(factory, case)
-        if seen is not None:
+        if seen is not None and seen.how != "state":
             return seen
-    return Seen("")
+        weakest = seen or weakest
+    return weakest
 
 
 def imported(mutant: Mutant) -> SubjectFactory:
@@ -264,7 +300,7 @@ class _Loader(SourceFileLoader):
 
 def _seen_in(factory: SubjectFactory, case: Case) -> Seen | None:
     try:
-        driver = driven(factory, case.script)
+        driver, state = driven(factory, case.script)
     except Exception as error:
         return Seen("crash", type(error).__name__, case.name)
     if driver.broken:
@@ -279,6 +315,8 @@ def _seen_in(factory: SubjectFactory, case: Case) -> Seen | None:
         pairs = zip(driver.messages, case.messages, strict=False)
         kinds = (own.kind for own, other in pairs if own != other)
         return Seen("decision", next(kinds, "another number of messages"), case.name)
+    if state != case.state:
+        return Seen("state", case=case.name)
     return None
 
 
@@ -333,9 +371,7 @@ def page(command: str, every: int, drawn: int, found: Sequence[tuple[Mutant, See
     yield ""
     yield "| noticed by | mutants |"
     yield "| --- | ---: |"
-    names = {"rule": "a broken rule", "crash": "a crash, or an answer that is none", "hang": "a call that did not end"}
-    for how in ("rule", "crash", "hang", "decision"):
-        yield f"| {names.get(how, 'another decision than the recorded one, which no rule forbids')} | {killed[how]} |"
+    yield from (f"| {says} | {killed[how]} |" for how, says in HOWS.items())
     yield ""
     by_kind = Counter((seen.case or "import").split()[0] for _, seen in found if seen.how)
     yield "First noticed in: " + ", ".join(f"{count} {kind}" for kind, count in by_kind.most_common()) + "."

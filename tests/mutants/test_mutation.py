@@ -44,7 +44,7 @@ def test_a_run_that_does_not_reach_the_line_is_not_asked() -> None:
 
 @pytest.mark.parametrize(("name", "script"), list(corners()))
 def test_the_reference_breaks_nothing_in_a_corner(name: str, script: Script) -> None:
-    driver = mutation.driven(make, script)
+    driver, _ = mutation.driven(make, script)
     assert not driver.over, name
     assert driver.advice.keys() <= {"LIVE-11"}
 
