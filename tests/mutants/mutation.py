@@ -3,11 +3,10 @@
 The vectors come first, then the directed scenarios, corners made for mutants (`corners.py`), random walks and
 crossings of settings; of each only those runs that reach the changed line.  A mutant is noticed when a rule is broken,
 when it crashes or hangs, or when it decides otherwise than the reference did: the spec may allow that, but the
-recorded decision says no.  It is made in a child process, in which the package `schedspec.reference` is imported anew.
+recorded decision says no.  Recorded calls are made once more, and only a run that they are answered otherwise in is
+driven and judged anew.  It is made in a child process, in which the package `schedspec.reference` is imported anew.
 """
 
-import ast
-import hashlib
 import importlib
 import json
 import os
@@ -18,41 +17,29 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
-from types import CodeType, FrameType
-from typing import Any
+from types import CodeType
+from typing import Any, Literal
 
 import click
 from attrs import define, frozen
-from tests.mutants.corners import corners, crossing, logged
-from tests.mutants.mutations import ROOT, Mutant, every_mutant, sampled
-from tests.vectors.generate import is_pair
-from tests.vectors.records import read
-from tests.vectors.worlds import worlds
+from tests.mutants.mutations import Mutant, every_mutant, sampled
+from tests.mutants.recorded import BUILD, CALL_S, Case, cases, driven, kept_in, reaching, state_of
 
-from schedspec.conformance.driver import Driver
-from schedspec.conformance.scenarios import scenarios
-from schedspec.conformance.script import COMPLETE, STEP, Script
-from schedspec.conformance.small_scope.world import canonical_of
-from schedspec.conformance.walks import walk
-from schedspec.reference import make
-from schedspec.spec.protocol import ProtocolError
-from schedspec.spec.vocabulary import Header, Message, SettingsWarning, SubjectFactory, Unsupported
+from schedspec.conformance.subjects.guard import guarded
+from schedspec.spec.vocabulary import Message, SettingsWarning, Subject, SubjectFactory
 
 PACKAGE = "schedspec.reference"
-WALKS = 120
-CROSSINGS = 200
-CALL_S = 2.0
 MUTANT_S = 120.0
-KINDS = ("vector", "world", "scenario", "corner", "walk", "crossing")
+LOOK_EVERY = 8
+"""Messages of which two snapshots at most are compared, where calls are made once more."""
+MADE_OF = ("reference/**/*.py", "tests/mutants/mutations.py")
 PAGE = Path(__file__).with_name("MUTATION.md")
 EQUIVALENT = Path(__file__).with_name("equivalent.json")
-DONE = ROOT / "build" / "mutation.jsonl"
-READ = ("reference/**/*.py", "spec/**/*.py", "tests/conformance/**/*.py", "tests/mutants/mutations.py")
-"""What mutants and runs of the reference depend on."""
+DONE = BUILD / "mutation.jsonl"
 
 HOWS = {
     "rule": "a broken rule",
@@ -65,156 +52,12 @@ HOWS = {
 
 
 @frozen
-class Case:
-    """A run of the reference; `state`: what it says of its own when the script is over; `lines`: those of its modules
-    that it reaches."""
-
-    name: str
-    script: Script
-    header: Header
-    messages: tuple[Message, ...]
-    state: Hashable
-    advice: frozenset[str]
-    lines: frozenset[tuple[str, int]]
-
-
-@frozen
 class Seen:
     """What noticed a mutant, and how; `how` is "" if nothing did."""
 
     how: str
     what: str = ""
     case: str = ""
-
-
-# --- runs of the reference -------------------------------------------------------------------------------------
-
-
-def cases() -> list[Case]:
-    """Those that were made before, of the same sources, are not made again: to follow lines takes its time."""
-    file = _kept_in("cases")
-    made: dict[str, Case] = pickle.loads(file.read_bytes()) if file.exists() else {}
-    for name, script in _scripts():
-        if name not in made or made[name].script != script:
-            case = case_of(name, script)
-            if case is not None:
-                made[name] = case
-    file.parent.mkdir(exist_ok=True)
-    file.write_bytes(pickle.dumps(made))
-    return sorted(made.values(), key=_cost)
-
-
-def _cost(case: Case) -> tuple[int, int]:
-    return KINDS.index(case.name.split()[0]), len(case.messages)
-
-
-def _scripts() -> Iterator[tuple[str, Script]]:
-    for vector in read():
-        if vector.subject == "reference" and not is_pair(vector.rule):
-            yield f"vector {vector.id}", vector.script
-    for world in worlds():
-        comes = [world.comes[step] if step < len(world.comes) else () for step in range(world.steps)]
-        yield f"world {world.id}", Script(world.settings, 0, [op for ops in comes for op in (*ops, STEP, COMPLETE)])
-    for scenario in scenarios(0):
-        yield f"scenario {scenario.name}", scenario.script
-        yield f"corner logged: {scenario.name}", logged(scenario.script)
-    for name, script in corners():
-        yield f"corner {name}", script
-    for seed in range(WALKS):
-        yield f"walk {seed}", walk(seed)
-    for seed in range(CROSSINGS):
-        crossed = crossing(seed)
-        if crossed is not None:
-            yield f"crossing {seed}", crossed
-
-
-def case_of(name: str, script: Script) -> Case | None:
-    reached = Reached()
-    try:
-        with reached:
-            driver, state = driven(make, script)
-    except (Unsupported, ProtocolError, ValueError):
-        return None
-    assert not driver.over, f"{name}: the reference is clean"
-    messages, advice, lines = tuple(driver.messages), frozenset(driver.advice), frozenset(reached.lines)
-    return Case(name, script, driver.header, messages, state, advice, lines)
-
-
-def driven(factory: SubjectFactory, script: Script) -> tuple[Driver, Hashable]:
-    """A run, and what the subject says of its state before whoever is left is done."""
-    driver = Driver.start(factory, script.settings, script.seed, timeout_s=CALL_S)
-    driver.run(script.ops)
-    state = None if driver.over else state_of(driver)
-    driver.drain()
-    return driver, state
-
-
-def state_of(driver: Driver) -> Hashable:
-    """By `canonical`, which a search in small scopes takes states for one another by."""
-    canonical = canonical_of(driver.subject)
-    asked = [op.request for op in driver.ops if op.request is not None]
-    names = [dict.fromkeys(request.id for request in asked), dict.fromkeys(request.client for request in asked)]
-    try:
-        told: Hashable = canonical and canonical(*({name: n for n, name in enumerate(of)} for of in names))
-    except TypeError as nobody_said:
-        return str(nobody_said)
-    return told
-
-
-class Reached:
-    """The lines of the reference that run meanwhile, and of each function its first one."""
-
-    def __init__(self) -> None:
-        self.lines: set[tuple[str, int]] = set()
-        self.files: dict[str, str] = {}
-        self.left: dict[CodeType, set[int]] = {}
-
-    def __enter__(self) -> None:
-        sys.settrace(self._call)
-
-    def __exit__(self, *_: object) -> None:
-        sys.settrace(None)
-
-    def _call(self, frame: FrameType, event: str, arg: object) -> Any:
-        path = frame.f_code.co_filename
-        if path not in self.files:
-            self.files[path] = _short(path)
-        if not self.files[path]:
-            return None
-        code = frame.f_code
-        if code not in self.left:
-            self.lines.add((self.files[path], code.co_firstlineno))
-            self.left[code] = {line for *_, line in code.co_lines() if line is not None}
-        return self._line if self.left[code] else None
-
-    def _line(self, frame: FrameType, event: str, arg: object) -> Any:
-        left = self.left[frame.f_code]
-        if event == "line" and frame.f_lineno in left:
-            left.remove(frame.f_lineno)
-            self.lines.add((self.files[frame.f_code.co_filename], frame.f_lineno))
-        return self._line
-
-
-def _short(path: str) -> str:
-    """`reference/…`, or nothing for another package."""
-    _, found, rest = path.rpartition("/reference/")
-    return f"reference/{rest}" if found else ""
-
-
-def reaching(mutant: Mutant, every: Sequence[Case]) -> list[Case]:
-    """Those that run the changed line; a change of what is made at import is in none, and all are asked."""
-    own = [case for case in every if (mutant.file, mutant.line) in case.lines]
-    return own if own or mutant.line in _inside(mutant) else list(every)
-
-
-def _inside(mutant: Mutant) -> set[int]:
-    """Lines of bodies of functions."""
-    found: set[int] = set()
-    for node in ast.walk(ast.parse(mutant.source)):
-        if isinstance(node, ast.FunctionDef):
-            last = node.body[-1].end_lineno or node.lineno
-            found |= set(range(node.body[0].lineno, last + 1))
-    return found
 
 
 # --- one mutant ------------------------------------------------------------------------------------------------
@@ -256,13 +99,38 @@ def _first_seen(mutant: Mutant, every: Sequence[Case]) -> Seen:
         factory = imported(mutant)
     except Exception as error:
         return Seen("crash", f"{type(error).__name__} at import")
-    weakest = Seen("")
+    is_state_another = Seen("")
     for case in every:
-        seen = _seen_in(factory, case)
-        if seen is not None and seen.how != "state":
-            return seen
-        weakest = seen or weakest
-    return weakest
+        differs = difference(factory, case)
+        if differs == "answer":
+            return _seen_in(factory, case)
+        if differs == "state":
+            is_state_another = Seen("state", case=case.name)
+    return is_state_another
+
+
+def difference(factory: SubjectFactory, case: Case) -> str:
+    """Whether any of the recorded calls is answered otherwise, or leads to another state; "" if not."""
+    subject = guarded(factory, CALL_S)(case.script.settings, case.script.seed)
+    try:
+        if subject.capabilities() != case.header.capabilities:
+            return "answer"
+        state = None
+        for number, message in enumerate(case.messages):
+            if number == case.so_many:
+                state = state_of(subject, case.script)
+            if (message.kind != "observe" or number % LOOK_EVERY < 2) and answered(subject, message) != message.answer:
+                return "answer"
+    except Exception:
+        return "answer"
+    return "" if state == case.state else "state"
+
+
+def answered(subject: Subject, message: Message) -> Any:
+    now_ns, given = message.now_ns, message.given
+    if message.kind in ("step", "observe", "end"):
+        return {"step": lambda: subject.step(now_ns), "observe": subject.observe, "end": lambda: None}[message.kind]()
+    return getattr(subject, message.kind)(given, now_ns)
 
 
 def imported(mutant: Mutant) -> SubjectFactory:
@@ -298,9 +166,11 @@ class _Loader(SourceFileLoader):
         return code
 
 
-def _seen_in(factory: SubjectFactory, case: Case) -> Seen | None:
+def _seen_in(factory: SubjectFactory, case: Case) -> Seen:
+    """How a run differs, of which some answer does."""
     try:
-        driver, state = driven(factory, case.script)
+        driver = driven(factory, case.script)
+        driver.drain()
     except Exception as error:
         return Seen("crash", type(error).__name__, case.name)
     if driver.broken:
@@ -311,31 +181,19 @@ def _seen_in(factory: SubjectFactory, case: Case) -> Seen | None:
         return Seen("rule", more[0], case.name)
     if driver.header != case.header:
         return Seen("decision", "capabilities", case.name)
-    if tuple(driver.messages) != case.messages:
-        pairs = zip(driver.messages, case.messages, strict=False)
-        kinds = (own.kind for own, other in pairs if own != other)
-        return Seen("decision", next(kinds, "another number of messages"), case.name)
-    if state != case.state:
-        return Seen("state", case=case.name)
-    return None
+    pairs = zip(driver.messages, case.messages, strict=False)
+    kinds = (own.kind for own, other in pairs if own != other)
+    return Seen("decision", next(kinds, "another number of messages"), case.name)
 
 
 def kept_mutants() -> list[Mutant]:
     """All, as they were made of the same sources before: a run goes on in slices."""
-    file = _kept_in("mutants")
+    file = kept_in("mutants", MADE_OF)
     if not file.exists():
         file.parent.mkdir(exist_ok=True)
         file.write_bytes(pickle.dumps(list(every_mutant())))
     made: list[Mutant] = pickle.loads(file.read_bytes())
     return made
-
-
-def _kept_in(name: str) -> Path:
-    digest = hashlib.sha256()
-    for part in READ:
-        for path in sorted(ROOT.glob(part)):
-            digest.update(path.read_bytes())
-    return DONE.with_name(f"mutation-{name}-{digest.hexdigest()[:16]}.pickle")
 
 
 # --- many ------------------------------------------------------------------------------------------------------
@@ -411,8 +269,10 @@ def main(sample: int, seed: int, seconds: float | None, anew: bool, again: bool,
         (mutant, before[mutant.id]) for mutant in drawn if mutant.id in before and _stays(before[mutant.id], again)
     ]
     todo = [mutant for mutant in drawn if mutant.id not in before or not _stays(before[mutant.id], again)]
-    found += list(_tried(todo, seconds)) if todo else []
-    _keep(before, found)
+    _keep(before)
+    for mutant, seen in _tried(todo, seconds) if todo else ():
+        found.append((mutant, seen))
+        _keep({mutant.id: seen}, "a")
     killed = sum(bool(seen.how) for _, seen in found)
     same = sum(not seen.how and mutant.id in equivalent() for mutant, seen in found)
     click.echo(f"{killed} of {len(found)} noticed, {same} equivalent; {len(drawn) - len(found)} not tried yet")
@@ -444,11 +304,12 @@ def _tried(todo: Iterable[Mutant], seconds: float | None) -> Iterator[tuple[Muta
         yield mutant, seen
 
 
-def _keep(before: dict[str, Seen], found: Iterable[tuple[Mutant, Seen]]) -> None:
-    kept = before | {mutant.id: seen for mutant, seen in found}
-    rows = ({"mutant": id, "how": s.how, "what": s.what, "case": s.case} for id, s in kept.items())
+def _keep(found: dict[str, Seen], mode: Literal["w", "a"] = "w") -> None:
+    """Of a mutant that comes twice the last row counts."""
+    rows = ({"mutant": id, "how": s.how, "what": s.what, "case": s.case} for id, s in found.items())
     DONE.parent.mkdir(exist_ok=True)
-    DONE.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    with DONE.open(mode, encoding="utf-8") as file:
+        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 if __name__ == "__main__":
