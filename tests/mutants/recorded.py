@@ -32,7 +32,6 @@ from schedspec.spec.vocabulary import Header, Message, Subject, SubjectFactory, 
 
 WALKS = 120
 CROSSINGS = 200
-CALL_S = 2.0
 KINDS = ("vector", "world", "scenario", "corner", "walk", "crossing")
 BUILD = ROOT / "build"
 READ = ("reference/**/*.py", "spec/**/*.py", "tests/conformance/**/*.py")
@@ -107,9 +106,9 @@ def case_of(name: str, script: Script) -> Case | None:
     return Case(name, script, driver.header, messages, state, so_many, advice, lines)
 
 
-def driven(factory: SubjectFactory, script: Script) -> Driver:
+def driven(factory: SubjectFactory, script: Script, timeout_s: float | None = None) -> Driver:
     """The script has been run; whoever is left is not yet done."""
-    driver = Driver.start(factory, script.settings, script.seed, timeout_s=CALL_S)
+    driver = Driver.start(factory, script.settings, script.seed, timeout_s=timeout_s)
     driver.run(script.ops)
     return driver
 
