@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 @define(eq=False)
 class Residents:
-    """What runs, by declared length: seats, tokens and cost of clients, seats and blocks of lanes, all tokens and blocks;
-    and adapters."""
+    """What runs, by declared length: seats, tokens and cost of clients, seats and blocks of lanes, all tokens, all
+    blocks; and adapters."""
 
     tariff: Tariff
     block_size: int
@@ -135,7 +135,7 @@ def held_by_peak(m: "Entering", track: "Track") -> bool:
     if not m.world.running or not (m.claims("peak_reserve") or m.settings.reserve == "peak"):
         return False
     whole = m.residents.blocks + blocks_for(track.limit_tokens, m.settings.block_size)
-    return whole > m.world.usable_blocks - m.settings.watermark_blocks
+    return bool(whole > m.world.usable_blocks - m.settings.watermark_blocks)
 
 
 def held_by_cap(m: "Entering", track: "Track") -> bool:
