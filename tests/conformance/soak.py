@@ -26,7 +26,7 @@ from schedspec.spec.vocabulary import Policy
 
 from .crowds import LARGE, MEDIUM, crowd
 from .driver import Driver, all_but, replay
-from .machine import search
+from .machine import Search
 from .negotiate import negotiated
 from .script import Contradiction, Script
 from .shrink import Shrinker, Target
@@ -118,6 +118,7 @@ class Soak:
     behind: Counter[str] = Factory(Counter)
     memory: Memory = Factory(Memory)
     policies: tuple[Policy, ...] = ()
+    _search: Search | None = None
     _begun: float = field(factory=time.monotonic)
     _shown: float = 0.0
     _measured: float = 0.0
@@ -171,14 +172,13 @@ class Soak:
             driver.broken.clear()
 
     def _draw(self, number: int) -> None:
-        search(
-            self.check.start,
-            self.check.findings.refused_settings,
+        if self._search is None:
+            self._search = Search(self.check.start, self.check.findings.refused_settings, self.policies)
+        self._search.run(
             lambda driver: self._count(driver, number, frozenset()),
             examples=EXAMPLES,
             seed_value=seed_of(self.check.seed, number),
             steps=STEPS,
-            policies=self.policies,
         )
 
     def _count(self, driver: Driver, number: int, past: frozenset[str]) -> None:
