@@ -22,7 +22,7 @@ from .determinism import Elsewhere, differs, rerun_here
 from .driver import Driver, all_but
 from .findings import INTERRUPTED, Failure, Findings, Known, RuleResult, exit_status, results
 from .foresight import foretold
-from .machine import search
+from .machine import Search
 from .negotiate import negotiated
 from .replaying import SETTINGS, StepTime, replay_workload
 from .scenarios import scenarios
@@ -124,6 +124,7 @@ class Check:
     _policies: tuple[Policy, ...] = ()
     _here: list[list[str]] = Factory(list)
     _behind: Behind | None = None
+    _drawn: Search | None = None
 
     def run(self) -> Findings:
         """All stages.  Raises ProtocolError or Unsupported only if no subject can be made at all."""
@@ -224,14 +225,13 @@ class Check:
 
     def _search_by_operations(self, number: int) -> int:
         seed = self.seed * 1_000_003 + number
-        search(
-            self.start,
-            self.findings.refused_settings,
+        if self._drawn is None:
+            self._drawn = Search(self.start, self.findings.refused_settings, self._policies)
+        self._drawn.run(
             partial(self._finished, stage=f"search: seed {seed}"),
             examples=EXAMPLES_PER_ROUND,
             seed_value=seed,
             steps=STEPS_OF_ROUNDS[number % len(STEPS_OF_ROUNDS)],
-            policies=self._policies,
         )
         return EXAMPLES_PER_ROUND
 
