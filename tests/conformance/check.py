@@ -49,6 +49,8 @@ __all__ = [
 ]
 
 MOST_FAULTS = 3
+FAULTY_SEARCHES = 2
+"""After too many faults the scenarios go on as long as so many searches take: they show what holds besides."""
 EXAMPLES_PER_ROUND = 10
 WALKS_PER_ROUND = 100
 WALKS_OBSERVE_EVERY = 8  # the shrinker looks after every call
@@ -120,6 +122,7 @@ class Check:
     progress: Progress = lambda stage, part, note: None
     findings: Findings = Factory(Findings)
     seconds: float = 0.0
+    _begun: float = Factory(time.monotonic)
     _scripts: list[Script] = Factory(list)
     _policies: tuple[Policy, ...] = ()
     _here: list[list[str]] = Factory(list)
@@ -128,7 +131,7 @@ class Check:
 
     def run(self) -> Findings:
         """All stages.  Raises ProtocolError or Unsupported only if no subject can be made at all."""
-        begun = time.monotonic()
+        begun = self._begun = time.monotonic()
         self.findings.only = self.only
         try:
             if self.alone is not None:
@@ -184,7 +187,7 @@ class Check:
     def run_scenarios(self) -> None:
         todo = list(scenarios(self.seed))
         for number, scenario in enumerate(todo):
-            if self.is_enough():
+            if self.is_enough(FAULTY_SEARCHES * self.depth.search_s):
                 return
             self.progress("scenarios", number / len(todo), scenario.name)
             self.run_script(scenario.script, f"scenario: {scenario.name}")
@@ -333,6 +336,12 @@ class Check:
             driver = negotiated(self.start, script.settings, self.findings.refused_settings)
         except Contradiction:
             return
+        except ProtocolError as fault:
+            if not self.findings.runs:
+                raise  # there is none to be had
+            self.findings.runs += 1
+            self.findings.faults.append(fault)
+            return
         driver.observe_every = observe_every
         driver.run(script.ops)
         driver.drain()
@@ -353,8 +362,11 @@ class Check:
                 self._scripts.sort(key=script_size, reverse=True)
                 del self._scripts[MOST_RERUN_SCRIPTS:]
 
-    def is_enough(self) -> bool:
-        """Whoever breaks the protocol again and again is not asked further."""
+    def is_enough(self, faulty_s: float = 0.0) -> bool:
+        """Whoever breaks the protocol again and again is not asked further, or only as long as it costs little."""
         if self.stop_at is not None and self.stop_at in self.findings.broken:
             return True
-        return len(self.findings.faults) >= MOST_FAULTS
+        if len(self.findings.faults) < MOST_FAULTS:
+            return False
+        hangs = sum("no answer within" in str(fault) for fault in self.findings.faults)
+        return hangs >= MOST_FAULTS or time.monotonic() - self._begun > faulty_s
