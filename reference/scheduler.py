@@ -480,9 +480,9 @@ def _of_composition(settings: Settings) -> set[str]:
 
 
 def _of_iterations(settings: Settings) -> set[str]:
-    """Of the phases of a step, and of who is in which.  Nobody is preempted whose whole life is reserved, or fits at every
-    moment to come; if it is reserved, all are in one queue and the budget goes to the first, who came earlier runs as
-    often."""
+    """Of the phases of a step, and of who is in which.  Nobody is preempted whose whole life is reserved, or fits at
+    every moment to come; if it is reserved, all are in one queue and the budget goes to the first, who came earlier
+    runs as often."""
     claims = {settings.batch_mix, "full_chunks"} if settings.chunked_prefill else {settings.batch_mix}
     claims |= {"iteration_level"} if admits_in_each_step(settings) and settings.batch_mix == "hybrid" else set()
     claims |= {"disjoint_steps"} if settings.disjoint_steps else set()

@@ -21,7 +21,7 @@ from schedspec.spec.vocabulary import NS_PER_S, Delta, Header, Message, Plan, Re
 from schedspec.spec.waiting import LIMITS, Reason, reason_of
 
 from .archives import read_recorded
-from .narrate import counted
+from .names import counted
 
 MOST_NAMED = 8
 HELD = "held at the door"
