@@ -8,7 +8,8 @@ event loop nor its predictor of times is there.  One turn of that loop is cut in
 * Vidur counts blocks and has no ids of them.  Those that are shown are handed out here, as many as it counts.
 * It knows how long each output is.  It is told the declared length; where a token is the last, the rest is cut off
   before the batch ends.
-* It cannot cancel.  Here whoever is cancelled is taken from its queues and its batch, and its blocks are given back by its own `free`.
+* It cannot cancel.  Here whoever is cancelled is taken from its queues and its batch, and its own `free` gives the
+  blocks back.
 * A request that was preempted runs into an assertion of Vidur's (`Request.restart` leaves `_num_stage_processed_tokens`
   as it was): the simulation is over.  To the suite everybody fails then, and nobody is let in any more.  In
   `sarathi_mended` and `vllm_2023_mended` that one line is there.
