@@ -177,25 +177,29 @@ def start(folder: Path, name: str, more: Sequence[str]) -> Any:
 def main(seed: int, where: str, only: Sequence[str], blows: int) -> None:
     """Exit status 1: a campaign left something else behind than on one process."""
     click.echo(f"seed {seed}")
-    wrong = [name for name in only or JOBS if not is_the_same(name, where, seed, blows)]
+    with OnRay() if where == "ray" else Local() as victims:
+        wrong = [name for name in only or JOBS if not is_the_same(name, victims, seed, blows)]
     sys.exit(1 if wrong else 0)
 
 
-def is_the_same(name: str, where: str, seed: int, blows: int) -> bool:
-    draws = random.Random(f"{seed} {where} {name}")
+def is_the_same(name: str, victims: Victims, seed: int, blows: int) -> bool:
+    draws = random.Random(f"{seed} {victims.where.partition(':')[0]} {name}")
     with TemporaryDirectory(prefix="schedspec-chaos-") as folder:
         write_logs(Path(folder) / "logs")
         (Path(folder) / "one").mkdir()
         began = time.monotonic()
         expected = left_by(start(Path(folder) / "one", name, []), Path(folder) / "one")
         alone_s, began = time.monotonic() - began, time.monotonic()
-        with OnRay() if where == "ray" else Local() as victims:
-            trial = Trial(Path(folder), name, victims, draws, blows)
-            wrong = trial.run(expected)
-        click.echo(f"{name}: {alone_s:.0f} s on one process, {time.monotonic() - began:.0f} s on {where} while")
+        victims.come_back()
+        trial = Trial(Path(folder), name, victims, draws, blows)
+        wrong = trial.run(expected)
+        took_s = time.monotonic() - began
+        click.echo(f"{name}: {alone_s:.0f} s on one process, {took_s:.0f} s on {victims.where} while")
         for line in trial.happened:
             click.echo(f"  {line}")
         click.echo(f"  {wrong or f'{len(expected.files)} files, status {expected.status}: the same bytes'}")
+        if wrong:
+            click.echo((Path(folder) / "under-fire.err").read_text()[-2_000:])
     return not wrong
 
 

@@ -22,7 +22,7 @@ from schedspec.reference.router import Router
 
 from .chaos import is_the_same
 from .hanging import WAYS
-from .victims import new_cluster
+from .victims import OnRay, new_cluster
 
 ray = pytest.importorskip("ray", reason="Ray is not installed here: `make ray` installs it beside the suite")
 pytestmark = [
@@ -101,7 +101,8 @@ def test_a_unit_that_hangs_is_run_again_and_one_that_is_slow_is_not(cluster: Any
 def test_a_campaign_under_fire_leaves_what_one_process_leaves() -> None:
     """`python -m tests.ray.chaos` has all campaigns, and other seeds."""
     seed = int(os.environ.get("SCHEDSPEC_SEED", "0"))
-    assert is_the_same("trace", "ray", seed, 4)
+    with OnRay() as victims:
+        assert is_the_same("trace", victims, seed, 4)
 
 
 def test_a_node_without_schedspec_is_one_sentence(cluster: Any, tmp_path: Path) -> None:

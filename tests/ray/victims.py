@@ -19,6 +19,9 @@ class Victims(Protocol):
     where: str
     can: tuple[str, ...]
 
+    def come_back(self) -> None:
+        """Whoever is to follow those that were killed is there."""
+
     def has_begun(self) -> bool:
         """Somebody works."""
 
@@ -53,6 +56,8 @@ class Local:
         return self
 
     def __exit__(self, *_: Any) -> None: ...
+
+    def come_back(self) -> None: ...
 
     def has_begun(self) -> bool:
         return any("spawn_main" in line for _, _, line in processes())
@@ -96,9 +101,12 @@ class OnRay:
         self.helpers: list[threading.Thread] = []
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def come_back(self) -> None:
         for helper in self.helpers:
             helper.join()
+
+    def __exit__(self, *_: Any) -> None:
+        self.come_back()
         for worker in self._workers():
             with suppress(ProcessLookupError):
                 os.kill(worker[0], signal.SIGKILL)  # one that is stopped does not end with the others
