@@ -583,8 +583,9 @@ def _obligation(method: str, field: str, value: Any) -> tuple[int, str, str]:
     return block, owner, reason
 
 
+_STATES = ("waiting", "parked", "running", "swapped", "transferring")
 _REQUEST_VIEW: Mapping[str, Check] = {
-    "state": _one_of("waiting", "parked", "running", "swapped", "transferring"),
+    "state": _one_of(*_STATES),
     "issued": _any_integer,
     "computed": _any_integer,
     "outputs": _any_integer,
@@ -592,7 +593,13 @@ _REQUEST_VIEW: Mapping[str, Check] = {
 }
 
 
+def _are_integers(view: RequestView) -> bool:
+    return type(view.issued) is type(view.computed) is type(view.outputs) is type(view.in_flight) is int
+
+
 def _request_view(method: str, field: str, value: Any) -> RequestView:
+    if type(value) is RequestView and type(value.state) is str and value.state in _STATES and _are_integers(value):
+        return value  # most are as they should be, and cannot change
     return _record(method, RequestView, _REQUEST_VIEW, value, f"{field}.")
 
 
