@@ -49,9 +49,10 @@ MOST_WAITS = 8
 @define(eq=False)
 class Driver:
     """One run of one subject.  `messages` is its trace, `ops` its script, `broken` what the last message broke,
-    `fault` how the subject broke the protocol, `asked` the call that has no answer then.  A broken SHOULD leaves the state sound, and so does a wrong answer at
-    the door, or a snapshot (`past_snapshots`): the run goes on, and `advice` has the first break of each, with the
-    number of operations until then.  `heard` is told each message.  `monitor` is that of one pool, or of two."""
+    `fault` how the subject broke the protocol, `asked` the call that has no answer then.  A broken SHOULD leaves the
+    state sound, and so does a wrong answer at the door, or a snapshot (`past_snapshots`): the run goes on, and `advice`
+    has the first break of each, with the number of operations until then.  `heard` is told each message.  `monitor` is
+    that of one pool, or of two."""
 
     subject: Subject
     settings: Settings
