@@ -596,14 +596,16 @@ _REQUEST_VIEW: Mapping[str, Check] = {
 }
 
 
-def _are_integers(view: RequestView) -> bool:
-    return type(view.issued) is type(view.computed) is type(view.outputs) is type(view.in_flight) is int
+def _is_canonical(view: Any) -> bool:
+    """Most views are as they should be, and cannot change: those are not made again."""
+    if type(view) is not RequestView or view.state not in _STATES:
+        return False
+    parts = (view.state, view.issued, view.computed, view.outputs, view.in_flight)
+    return tuple(map(type, parts)) == (str, int, int, int, int)
 
 
 def _request_view(method: str, field: str, value: Any) -> RequestView:
-    if type(value) is RequestView and type(value.state) is str and value.state in _STATES and _are_integers(value):
-        return value  # most are as they should be, and cannot change
-    return _record(method, RequestView, _REQUEST_VIEW, value, f"{field}.")
+    return value if _is_canonical(value) else _record(method, RequestView, _REQUEST_VIEW, value, f"{field}.")
 
 
 # Numbers of a snapshot may be negative: that is a fault of the scheduler, which a rule reports.
