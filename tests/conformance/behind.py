@@ -2,7 +2,7 @@
 
 What follows a broken state may be its consequence, so nothing counts that was only seen there.  The run is made once
 more, past the rules that ended it and whatever they explain; what breaks then is shortened, and counts if the short run
-breaks it with nothing before it but what snapshots show, which changes no state.
+breaks it with nothing before it but wrong gauges, which are no state.
 """
 
 import time
@@ -43,8 +43,8 @@ def by_itself(
     the same message, `past` those that the long run went past."""
     target = Target(violation.conjunct, rules)
     ignored = all_but(check.only) | past
-    short = Shrinker(check.factory, script, target, seconds, ignored, past_snapshots=True).shrink()
-    again = replay(check.factory, short, ignored=all_but(check.only), past_snapshots=True)
+    short = Shrinker(check.factory, script, target, seconds, ignored, past_gauges=True).shrink()
+    again = replay(check.factory, short, ignored=all_but(check.only), past_gauges=True)
     return again if any(v.conjunct == violation.conjunct for v in again.broken) else None
 
 
@@ -92,7 +92,7 @@ class Behind:
                 script.seed,
                 ignored=ignored,
                 timeout_s=check.timeout_s,
-                past_snapshots=True,
+                past_gauges=True,
             )
         except (Unsupported, ProtocolError):
             return []

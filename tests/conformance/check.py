@@ -175,7 +175,7 @@ class Check:
             name=self.name,
             ignored=all_but(self.only),
             timeout_s=self.timeout_s,
-            past_snapshots=True,
+            past_gauges=True,
         )
 
     # --- stages ------------------------------------------------------------------------------------------
