@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 
 @define(eq=False)
 class Residents:
-    """What runs, by declared length: seats, tokens and cost of clients, seats and blocks of lanes, all tokens; and
-    adapters."""
+    """What runs, by declared length: seats, tokens and cost of clients, seats and blocks of lanes, all tokens, all
+    blocks; and adapters."""
 
     tariff: Tariff
     block_size: int
     running: dict[str, "Track"] = Factory(dict)
     tokens: int = 0
+    blocks: int = 0
     client_seats: Counter[str] = Factory(Counter)
     client_tokens: Counter[str] = Factory(Counter)
     client_cost: Counter[str] = Factory(Counter)
@@ -47,13 +48,14 @@ class Residents:
             self._count(track, -1)
 
     def _count(self, track: "Track", sign: int) -> None:
-        client = track.client
+        client, blocks = track.client, blocks_for(track.limit_tokens, self.block_size)
         self.tokens += sign * track.limit_tokens
+        self.blocks += sign * blocks
         _add(self.client_seats, client, sign)
         _add(self.client_tokens, client, sign * track.limit_tokens)
         _add(self.client_cost, client, sign * self.cost(track))
         _add(self.lane_seats, track.lane, sign)
-        _add(self.lane_blocks, track.lane, sign * blocks_for(track.limit_tokens, self.block_size))
+        _add(self.lane_blocks, track.lane, sign * blocks)
         if track.adapter is not None:
             _add(self.adapters, track.adapter, sign)
 
@@ -127,9 +129,13 @@ def in_prefill(m: "Entering") -> set[str]:
     return prefilling
 
 
-def held_by_peak(m: "Entering") -> bool:
-    """Who waits for everybody's declared output to fit may wait while anybody runs."""
-    return bool(m.world.running) and (m.claims("peak_reserve") or m.settings.reserve == "peak")
+def held_by_peak(m: "Entering", track: "Track") -> bool:
+    """Who waits for everybody's declared output to fit may wait while others run: not if all have room at their full
+    length, for there is no moment to come at which more is held.  How much less is enough is not asked."""
+    if not m.world.running or not (m.claims("peak_reserve") or m.settings.reserve == "peak"):
+        return False
+    whole = m.residents.blocks + blocks_for(track.limit_tokens, m.settings.block_size)
+    return bool(whole > m.world.usable_blocks - m.settings.watermark_blocks)
 
 
 def held_by_cap(m: "Entering", track: "Track") -> bool:
@@ -141,7 +147,7 @@ def held_by_cap(m: "Entering", track: "Track") -> bool:
         or held_by_tokens(m, track)
         or lacks_adapter(m, track)
         or held_by_prefill(m)
-        or held_by_peak(m)
+        or held_by_peak(m, track)
         or is_passed_over(m, *track.queue)
         or held_by_lane(m, track)
         or is_full(m, track.lane)

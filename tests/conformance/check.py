@@ -22,7 +22,7 @@ from .determinism import Elsewhere, differs, rerun_here
 from .driver import Driver, all_but
 from .findings import INTERRUPTED, Failure, Findings, Known, RuleResult, exit_status, results
 from .foresight import foretold
-from .machine import search
+from .machine import Search
 from .negotiate import negotiated
 from .replaying import SETTINGS, StepTime, replay_workload
 from .scenarios import scenarios
@@ -49,6 +49,8 @@ __all__ = [
 ]
 
 MOST_FAULTS = 3
+FAULTY_SEARCHES = 2
+"""After too many faults the scenarios go on as long as so many searches take: they show what holds besides."""
 EXAMPLES_PER_ROUND = 10
 WALKS_PER_ROUND = 100
 WALKS_OBSERVE_EVERY = 8  # the shrinker looks after every call
@@ -120,14 +122,16 @@ class Check:
     progress: Progress = lambda stage, part, note: None
     findings: Findings = Factory(Findings)
     seconds: float = 0.0
+    _begun: float = Factory(time.monotonic)
     _scripts: list[Script] = Factory(list)
     _policies: tuple[Policy, ...] = ()
     _here: list[list[str]] = Factory(list)
     _behind: Behind | None = None
+    _drawn: Search | None = None
 
     def run(self) -> Findings:
         """All stages.  Raises ProtocolError or Unsupported only if no subject can be made at all."""
-        begun = time.monotonic()
+        begun = self._begun = time.monotonic()
         self.findings.only = self.only
         try:
             if self.alone is not None:
@@ -183,7 +187,7 @@ class Check:
     def run_scenarios(self) -> None:
         todo = list(scenarios(self.seed))
         for number, scenario in enumerate(todo):
-            if self.is_enough():
+            if self.is_enough(FAULTY_SEARCHES * self.depth.search_s):
                 return
             self.progress("scenarios", number / len(todo), scenario.name)
             self.run_script(scenario.script, f"scenario: {scenario.name}")
@@ -224,14 +228,13 @@ class Check:
 
     def _search_by_operations(self, number: int) -> int:
         seed = self.seed * 1_000_003 + number
-        search(
-            self.start,
-            self.findings.refused_settings,
+        if self._drawn is None:
+            self._drawn = Search(self.start, self.findings.refused_settings, self._policies)
+        self._drawn.run(
             partial(self._finished, stage=f"search: seed {seed}"),
             examples=EXAMPLES_PER_ROUND,
             seed_value=seed,
             steps=STEPS_OF_ROUNDS[number % len(STEPS_OF_ROUNDS)],
-            policies=self._policies,
         )
         return EXAMPLES_PER_ROUND
 
@@ -333,6 +336,12 @@ class Check:
             driver = negotiated(self.start, script.settings, self.findings.refused_settings)
         except Contradiction:
             return
+        except ProtocolError as fault:
+            if not self.findings.runs:
+                raise  # there is none to be had
+            self.findings.runs += 1
+            self.findings.faults.append(fault)
+            return
         driver.observe_every = observe_every
         driver.run(script.ops)
         driver.drain()
@@ -353,8 +362,11 @@ class Check:
                 self._scripts.sort(key=script_size, reverse=True)
                 del self._scripts[MOST_RERUN_SCRIPTS:]
 
-    def is_enough(self) -> bool:
-        """Whoever breaks the protocol again and again is not asked further."""
+    def is_enough(self, faulty_s: float = 0.0) -> bool:
+        """Whoever breaks the protocol again and again is not asked further, or only as long as it costs little."""
         if self.stop_at is not None and self.stop_at in self.findings.broken:
             return True
-        return len(self.findings.faults) >= MOST_FAULTS
+        if len(self.findings.faults) < MOST_FAULTS:
+            return False
+        hangs = sum("no answer within" in str(fault) for fault in self.findings.faults)
+        return hangs >= MOST_FAULTS or time.monotonic() - self._begun > faulty_s

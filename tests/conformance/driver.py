@@ -8,7 +8,7 @@ the subject's either.
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 from attrs import Factory, define, evolve
 
@@ -51,9 +51,10 @@ MOST_WAITS = 8
 @define(eq=False)
 class Driver:
     """One run of one subject.  `messages` is its trace, `ops` its script, `broken` what the last message broke,
-    `fault` how the subject broke the protocol.  A broken SHOULD leaves the state sound, and so does a wrong answer at
-    the door, or a gauge (`past_gauges`): the run goes on, and `advice` has the first break of each, with the
-    number of operations until then.  `heard` is told each message.  `monitor` is that of one pool, or of two."""
+    `fault` how the subject broke the protocol, `asked` the call that has no answer then.  A broken SHOULD leaves the
+    state sound, and so does a wrong answer at the door, or a gauge (`past_gauges`): the run goes on, and `advice`
+    has the first break of each, with the number of operations until then.  `heard` is told each message.  `monitor` is
+    that of one pool, or of two."""
 
     subject: Subject
     settings: Settings
@@ -69,6 +70,7 @@ class Driver:
     broken: list[Violation] = Factory(list)
     advice: dict[str, tuple[Violation, int]] = Factory(dict)
     fault: ProtocolError | None = None
+    asked: Message | None = None
     crashed: bool = False
     snapshots: int = 0
     now_ns: int = 0
@@ -203,10 +205,8 @@ class Driver:
     def _broken_by(self, fault: ProtocolError, rule: str) -> Violation:
         """A rule that an answer breaks so plainly that the answer is none."""
         says = registry.rules[rule].statement
-        conjunct = f"{rule}.protocol"
-        return Violation(
-            rule=rule, conjunct=conjunct, says=says, message=len(self.messages) + 1, facts={"fault": str(fault)}
-        )
+        bad = len(self.messages) + (self.asked is not None)
+        return Violation(rule=rule, conjunct=f"{rule}.protocol", says=says, message=bad, facts={"fault": str(fault)})
 
     def _longest_hold_ns(self) -> int:
         """Until a deferral is over, and a window of a rate."""
@@ -242,30 +242,37 @@ class Driver:
             self.now_ns = max(now, self.retry_ns)
             yield self._submit(evolve(self.refused, id=f"{self.refused.id}+"), None)
         elif op.kind == "cancel":
-            yield Message("cancel", now, op.id, subject.cancel(op.id, now))
+            yield self._ask("cancel", op.id, subject.cancel)
         elif op.kind == "leave":
-            event = {"type": DISCONNECTED, "request": op.id}
-            yield Message("notify", now, event, subject.notify(event, now))
+            yield self._ask("notify", {"type": DISCONNECTED, "request": op.id}, subject.notify)
         elif op.kind in TOLD:
-            told = self.link.told(op)
-            yield Message("notify", now, told, subject.notify(told, now))
+            yield self._ask("notify", self.link.told(op), subject.notify)
         elif op.kind == "answer":
             kind = RESOLVED if op.is_there else DEPENDENCY_FAILED
-            event = {"type": kind, "request": op.id, "dependency": op.dependency}
-            yield Message("notify", now, event, subject.notify(event, now))
+            yield self._ask("notify", {"type": kind, "request": op.id, "dependency": op.dependency}, subject.notify)
         elif op.kind == "step":
+            self.asked = Message("step", now, None, None)
             plan = self.last_plan = subject.step(now)
             yield Message("step", now, None, plan)
             if plan.request:
                 self._plans.append(plan)
                 self._planned_ns.append(now)
         else:
-            now = self._pass_time(op.back) if op.kind == "complete" else now
+            if op.kind == "complete":
+                self._pass_time(op.back)
             outcome = self._next_outcome(op.back) if op.kind == "complete" else self._outcomes[-op.back]
-            yield Message("complete", now, outcome, subject.complete(outcome, now))
+            yield self._ask("complete", outcome, subject.complete)
+
+    def _ask(
+        self, kind: Literal["cancel", "notify", "complete"], given: Any, call: Callable[[Any, int], Any]
+    ) -> Message:
+        """The call with its answer, deltas."""
+        self.asked = Message(kind, self.now_ns, given, None)
+        return Message(kind, self.now_ns, given, call(given, self.now_ns))
 
     def _submit(self, request: Request, stop_after: int | None, pauses: tuple[int, ...] = ()) -> Message:
         self.engine.expect(request.id, request.prompt_tokens, stop_after, pauses)
+        self.asked = Message("submit", self.now_ns, request, None)
         receipt = self.subject.submit(request, self.now_ns)
         if receipt.verdict == "refused" and receipt.retry_after_ns is not None:
             self.refused, self.retry_ns = request, self.now_ns + receipt.retry_after_ns
@@ -273,7 +280,7 @@ class Driver:
             self.refused = None
         return Message("submit", self.now_ns, request, receipt)
 
-    def _pass_time(self, back: int) -> int:
+    def _pass_time(self, back: int) -> None:
         """Where a time model is declared, steps take as long as it says, one after the other."""
         door = self.settings.door
         began_ns = max(self._free_ns, self._planned_ns[back - 1])
@@ -281,7 +288,6 @@ class Driver:
         if door.has_time_model:
             self._free_ns = began_ns + door.takes_ns(sum(self._plans[back - 1].tokens))
             self.now_ns = max(self.now_ns, self._free_ns)
-        return self.now_ns
 
     def _next_outcome(self, back: int) -> Outcome:
         plan = self._plans[back - 1]
@@ -291,6 +297,7 @@ class Driver:
         return outcome
 
     def _judge(self, message: Message) -> None:
+        self.asked = None
         if self.keep_messages:
             self.messages.append(message)
         self.heard(message)
@@ -320,7 +327,9 @@ class Driver:
     def _look(self) -> None:
         if self.header.capabilities.observes == "decisions":
             return
+        self.asked = Message("observe", self.now_ns, None, None)
         shown = self.subject.observe()
+        self.asked = None
         if shown is not None:
             self.snapshots += 1
             self._judge(Message("observe", self.now_ns, None, shown))

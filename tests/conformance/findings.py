@@ -266,7 +266,7 @@ def _verdict(findings: Findings, rule: Rule) -> Verdict:
         if findings.faults:
             return "void"
         return "unknown" if findings.interrupted else "not exercised"
-    if findings.faults or findings.interrupted:
+    if rule.id not in findings.missing and (findings.faults or findings.interrupted):
         return "void" if findings.faults else "unknown"
     if rule.form == "run" and rule.id not in findings.missing:
         return "not exercised"

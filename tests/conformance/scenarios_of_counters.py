@@ -35,9 +35,9 @@ def the_id_of_a_victim_comes_again() -> _Built:
 
 def three_steps_are_in_flight() -> _Built:
     """One stops, one is cancelled, and one comes while all three are under way."""
-    come = (submit("a", 4, 7, stop_after=3), submit("b", 3, 6), STEP, STEP, STEP, *((COMPLETE, STEP) * 5))
-    ops = (*come, cancel("b"), submit("c", 2, 5), *((COMPLETE, STEP) * 8))
-    return ("LIFE-8", "LIFE-7"), THREE_IN_FLIGHT, ops
+    ops = (submit("a", 4, 7, stop_after=3), submit("b", 3, 6), STEP, STEP, STEP, *((COMPLETE, STEP) * 5))
+    after = (cancel("b"), submit("c", 2, 5), *((COMPLETE, STEP) * 8))
+    return ("LIFE-8", "LIFE-7"), THREE_IN_FLIGHT, (*ops, *after)
 
 
 def a_victim_has_results_of_two_steps_under_way() -> _Built:

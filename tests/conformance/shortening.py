@@ -130,4 +130,4 @@ class Shortener:
         if again.fault is None or not target.is_hit_by(again):
             return
         script = Shrinker(check.factory, run.script, target, check.depth.shrink_s).shrink()
-        check.findings.fault_run = replay(check.factory, script)
+        check.findings.fault_run = replay(check.factory, script, name=check.name)

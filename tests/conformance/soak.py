@@ -27,7 +27,7 @@ from .behind import MOST_TRIES as MOST_TRIES_BEHIND
 from .behind import by_itself, explained_by, go_on
 from .crowds import LARGE, MEDIUM, crowd
 from .driver import Driver
-from .machine import search
+from .machine import Search
 from .negotiate import negotiated
 from .script import Contradiction, Script
 from .variations import varied
@@ -117,6 +117,7 @@ class Soak:
     behind: Counter[str] = Factory(Counter)
     memory: Memory = Factory(Memory)
     policies: tuple[Policy, ...] = ()
+    _search: Search | None = None
     _begun: float = field(factory=time.monotonic)
     _shown: float = 0.0
     _measured: float = 0.0
@@ -164,14 +165,13 @@ class Soak:
         go_on(driver, script, MOST_ROUNDS[kind])
 
     def _draw(self, number: int) -> None:
-        search(
-            self.check.start,
-            self.check.findings.refused_settings,
+        if self._search is None:
+            self._search = Search(self.check.start, self.check.findings.refused_settings, self.policies)
+        self._search.run(
             lambda driver: self._count(driver, number, frozenset()),
             examples=EXAMPLES,
             seed_value=seed_of(self.check.seed, number),
             steps=STEPS,
-            policies=self.policies,
         )
 
     def _count(self, driver: Driver, number: int, past: frozenset[str]) -> None:

@@ -44,8 +44,8 @@ class Hunt(Check):
     begun: float = Factory(time.monotonic)
     found_s: float = 0.0
 
-    def is_enough(self) -> bool:
-        return bool(self.wanted & self.findings.broken) or super().is_enough()
+    def is_enough(self, faulty_s: float = 0.0) -> bool:
+        return bool(self.wanted & self.findings.broken) or super().is_enough(faulty_s)
 
     def shorten_all(self) -> None:
         """Of what was looked for."""
