@@ -1,6 +1,7 @@
 """The driver: does operations to a subject, plays the engine, and has the monitor judge each message.
 
-It stops at the first message that breaks a rule: what follows a broken state says nothing.
+It stops at the first message that breaks a rule: what follows a broken state says nothing.  Where it is told to go on
+behind what snapshots show, it does: the state is built from deltas alone, and a wrong snapshot leaves it as it is.
 """
 
 from collections import deque
@@ -49,8 +50,9 @@ MOST_WAITS = 8
 class Driver:
     """One run of one subject.  `messages` is its trace, `ops` its script, `broken` what the last message broke,
     `fault` how the subject broke the protocol, `asked` the call that has no answer then.  A broken SHOULD leaves the
-    state sound, and so does a wrong answer at the door: the run goes on, and `advice` has the first break of each, with
-    the number of operations until then.  `heard` is told each message.  `monitor` is that of one pool, or of two."""
+    state sound, and so does a wrong answer at the door, or a snapshot (`past_snapshots`): the run goes on, and `advice`
+    has the first break of each, with the number of operations until then.  `heard` is told each message.  `monitor` is
+    that of one pool, or of two."""
 
     subject: Subject
     settings: Settings
@@ -71,6 +73,7 @@ class Driver:
     snapshots: int = 0
     now_ns: int = 0
     keep_messages: bool = True
+    past_snapshots: bool = False
     observe_every: int = 1
     last_plan: Plan | None = None
     heard: Callable[[Message], None] = lambda message: None
@@ -97,12 +100,22 @@ class Driver:
         explain: bool = False,
         timeout_s: float | None = 10.0,
         keep_messages: bool = True,
+        past_snapshots: bool = False,
     ) -> "Driver":
         """A fresh subject.  Raises Unsupported or ProtocolError if there is none to be had."""
         subject = guarded(factory, timeout_s)(settings, seed)
         header = Header(settings=settings, capabilities=subject.capabilities(), seed=seed, subject=name)
         monitor = new_monitor(header, explain=explain)
-        return cls(subject, settings, seed, monitor, header, ignored, keep_messages=keep_messages)
+        return cls(
+            subject,
+            settings,
+            seed,
+            monitor,
+            header,
+            ignored,
+            keep_messages=keep_messages,
+            past_snapshots=past_snapshots,
+        )
 
     @property
     def over(self) -> bool:
@@ -294,7 +307,8 @@ class Driver:
             if violation.rule in self.ignored:
                 self.went_past |= rule.level == "MUST"
                 continue
-            if rule.level == "SHOULD" or rule.family == DOOR:
+            is_shown = self.past_snapshots and message.kind == "observe"
+            if rule.level == "SHOULD" or rule.family == DOOR or is_shown:
                 self.advice.setdefault(violation.rule, (violation, len(self.ops)))
             else:
                 self.broken.append(violation)

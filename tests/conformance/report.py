@@ -95,7 +95,7 @@ def _write_failure(failures: Path, check: Check, failure: Failure) -> None:
 
 
 def _test(check: Check, failure: Failure) -> Iterator[str]:
-    return as_test(check.name, failure.rule, failure.script, only=bool(check.only))
+    return as_test(check.name, failure.rule, failure.script, only=bool(check.only) or failure.alone)
 
 
 def shown_failures(check: Check, folder: Path) -> list[Shown]:
@@ -106,7 +106,7 @@ def shown_failures(check: Check, folder: Path) -> list[Shown]:
             test=list(_test(check, failure)) if has_test(failure.rule) else (),
             trace=shown_path(folder / "failures" / f"{failure.rule}.jsonl"),
         )
-        for failure in check.findings.failures.values()
+        for failure in check.findings.told()
         if failure.run is not None
     ]
 
@@ -150,7 +150,7 @@ def failure_json(check: Check, failure: Failure) -> dict[str, Any]:
         "message": failure.difference.message if failure.difference is not None else failure.messages,
         "stage": failure.stage,
         "also": failure.also,
-        "only": sorted(check.only),
+        "only": [failure.rule] if failure.alone else sorted(check.only),
         "script": to_json(failure.script),
     }
 
@@ -168,11 +168,17 @@ def case_of(check: Check, failure: Failure, folder: Path) -> Case:
         violation=failure.violation,
         difference=failure.difference,
         mode=check.mode,
-        found=f"found in {failure.stage}, then shortened to {counted(failure.messages, 'message')}",
+        found=_found(failure),
         also=failure.also,
         again=f"schedspec replay-failure {shown_path(folder / 'failures' / failure.rule)}.json",
         files=_files(failure.rule),
     )
+
+
+def _found(failure: Failure) -> str:
+    stays = f"; it stays long: {failure.stays}" if failure.stays else ""
+    alone = "; judged alone, since other rules break before it" if failure.alone else ""
+    return f"found in {failure.stage}, then shortened to {counted(failure.messages, 'message')}{stays}{alone}"
 
 
 def _files(rule: str) -> str:
@@ -205,7 +211,7 @@ def _report(check: Check, folder: Path) -> Iterator[str]:
     if check.findings.fault_run is not None:
         yield ""
         yield from Page(void_page(check.findings.fault_run, folder)).markdown()
-    for failure in check.findings.failures.values():
+    for failure in check.findings.told():
         yield ""
         yield from Page(case_of(check, failure, folder)).markdown()
 

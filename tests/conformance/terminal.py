@@ -48,7 +48,7 @@ def print_check(check: "Check", folder: Path) -> None:
 
     findings = check.findings
     out.print(verdicts(findings))
-    for failure in sorted(findings.failures.values(), key=lambda failure: failure.messages):
+    for failure in findings.told():
         _print_failure(check, failure, folder)
     for rule, result in results(findings).items():
         if result.verdict == "known":

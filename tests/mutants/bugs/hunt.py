@@ -5,6 +5,7 @@ import time
 from attrs import Factory, define, evolve, frozen
 
 from schedspec.conformance.check import DEPTHS, Check, Depth, Failure
+from schedspec.conformance.shortening import Shortener
 from schedspec.spec.catalogue import registry
 from schedspec.spec.workloads import parse_workload
 
@@ -51,8 +52,7 @@ class Hunt(Check):
         self.found_s = time.monotonic() - self.begun
         caught = self.caught()
         if caught is not None:
-            self._shrink_one(caught, self.depth.shrink_s)
-            self._explain(caught)
+            Shortener(self).shorten(caught, self.depth.shrink_s)
 
     def caught(self) -> Failure | None:
         """What no other rule explains comes first."""
