@@ -156,10 +156,10 @@ def held_by_cap(m: "Entering", track: "Track") -> bool:
 
 def is_passed_over(m: "Entering", lane: str, client: str) -> bool:
     """A client's first request in a lane is held by a cap, or the first that has its adapter, or none of them has."""
-    first = _first(m, lane, client, usable_adapters(m))
+    first = first_of(m, lane, client, usable_adapters(m))
     if first is None:
         return True
-    firsts = (first, _first(m, lane, client, None) or first)
+    firsts = (first, first_of(m, lane, client, None) or first)
     return any(held_by_client(m, one) or held_by_lane(m, one) or held_by_tokens(m, one) for one in firsts)
 
 
@@ -168,7 +168,7 @@ def is_full(m: "Entering", lane: str) -> bool:
     settings = m.lanes.get(lane)
     if settings is None or settings.maximum_percent == 100:
         return False
-    firsts = (_first(m, lane, client, None) for client in m.lines.clients.get(lane, ()))
+    firsts = (first_of(m, lane, client, None) for client in m.lines.clients.get(lane, ()))
     return any(first is not None and held_by_lane(m, first) for first in firsts)
 
 
@@ -177,7 +177,7 @@ def is_held(m: "Entering", lane: str) -> bool:
     return is_full(m, lane) or all(is_passed_over(m, lane, client) for client in m.lines.clients.get(lane, ()))
 
 
-def _first(m: "Entering", lane: str, client: str, usable: Collection[str | None] | None) -> "Track | None":
+def first_of(m: "Entering", lane: str, client: str, usable: Collection[str | None] | None) -> "Track | None":
     """The first of a client's line; where the settings have no lanes, it is one line whatever lanes requests name."""
     lanes = [lane] if m.lanes else [name for name, clients in m.lines.clients.items() if client in clients]
     entry = min((entry for name in lanes for entry in m.lines.first((name, client), usable)), default=None)

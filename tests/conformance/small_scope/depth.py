@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ..check import Check
 
 ROUNDS_OF_A_LOOP = 12
+ONE_POOL = "a small scope has one pool and no link, but the subject wants two (setting pools)"
 NEAREST_STATES = 400
 
 
@@ -70,6 +71,9 @@ class SmallScope:
                 self._look_at(case, left if is_last else left / 2)  # those that take least come first
         finally:
             self._tell()
+        if self.looked and all(case["outcome"] == "refused" for case in self.looked):
+            why = self.looked[0]["why"]
+            raise ValueError(f"{self.check.name} refuses every small scope, so nothing was looked at: {why}")
         self.check.progress("small scope", 1.0, f"{len(self.looked)} cases, {self._sum('states'):,} states")
 
     def _start(self, case: Case) -> Driver:
@@ -92,6 +96,9 @@ class SmallScope:
             there = self._start(case)
         except (Unsupported, Contradiction) as no:
             self._note(case, {}, outcome="refused", why=str(no))
+            return
+        if there.settings.pools.are_two:
+            self._note(case, {}, outcome="refused", why=ONE_POOL)
             return
         scope = evolve(case.scope, settings=there.settings)
         if scope in self._seen:
