@@ -15,7 +15,7 @@ from attrs import define, field
 from tests.unit.test_agreement import A, B, Draw, Happens, Things, keys, specification, state_of, value_of, world_of
 
 from schedspec.optimized import in_place
-from schedspec.optimized.cells import ASIDE, FARTHEST, Table
+from schedspec.optimized.cells import ASIDE, FARTHEST, LIMITS, Table
 from schedspec.spec.compiled import Program, compile_program
 from schedspec.spec.registry import Registry
 from schedspec.spec.terms import Sort, Term
@@ -106,8 +106,8 @@ def _is_an_update(reading: Any, variable: str, value: Term) -> bool:
 
 FAULTS: dict[str, tuple[Any, str, Any]] = {
     "sets are written behind the loop though somebody looks": (_IN_PLACE, "_is_unseen", _is_an_update),
-    "numbers that have no place are read from it": (in_place, "ASIDE", 0),
-    "all numbers have a place": (in_place, "FARTHEST", 1 << 62),
+    "numbers that have no place are read from it": (in_place, "LIMITS", LIMITS | {"ASIDE": 0}),
+    "all numbers have a place": (in_place, "LIMITS", LIMITS | {"LEAST": -(1 << 62), "MOST": 1 << 62}),
     "cells are not written": (_IN_PLACE, "_put", lambda *asked: ["pass"]),
     "in is out": (in_place, "_TOGETHER", {"with": "difference_update", "without": "update"}),
 }
