@@ -29,6 +29,7 @@ class Moves(Monitor):
     """`_pool` is there as soon as blocks have columns; `_named` and `_looked_at` are what was looked up last."""
 
     fewest: int
+    together: int
     _table: Table
     _functions: dict[str, Any]
     _without: str | None
@@ -116,7 +117,9 @@ class Moves(Monitor):
         places = [self._table, self._places_of(requests)]
         if blocks is not None:
             places += [self._pool, blocks]
-        return function(self.world, *places, count, *columns)
+        done = bool(function(self.world, *places, count, *columns))  # None where a number might not fit
+        self.together += count * done
+        return done
 
     def _holders(self, block: int) -> Iterable[Track]:
         if self._pool is None or block not in range(self._pool.pool):
