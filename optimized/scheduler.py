@@ -22,6 +22,8 @@ from ..spec.vocabulary import (
 from .arrays import Rows
 from .batch import Batch
 from .calendar import Calendar
+from .calm import Calm
+from .counted import Counted, are_countable
 from .door import refusal
 from .ints import NOTHING, Bools, Ints
 from .job import NO_ROW, Job
@@ -180,9 +182,14 @@ class Scheduler(Ticks):
             stopped[calendar.order == self.jobs[request].row] = True
         self.end_some(calendar, calendar.ending(stopped, calendar.done), stopped)
 
-    def step_calm(self, now_ns: int) -> Plan | list[tuple[str, int]]:
+    def in_counts(self) -> Counted | None:
+        """The same decisions of a fresh scheduler that names no blocks, where there is one for these settings.  What
+        somebody changes in a subclass it would not know."""
+        return Counted(self.settings) if type(self) is Scheduler and are_countable(self.settings) else None
+
+    def step_calm(self, now_ns: int) -> Plan | Calm:
         """`step`, told in short if it is calm: all who run get their next position and an output, and those who are
-        told enter, each with so many tokens, which is all that is known of it, and its next output."""
+        told enter, each with all that is known of it, and its next output."""
         self.record = True
         self.begin_at_once()
         batch = self.plan(in_short=True)
@@ -190,8 +197,9 @@ class Scheduler(Ticks):
             return self.told(batch)
         fresh = batch.calendar.fresh
         if not fresh:
-            return []
-        return list(zip(self.ids_of(batch.row[-fresh:]), batch.tokens[-fresh:].tolist(), strict=True))
+            return Calm()
+        entering = zip(self.ids_of(batch.row[-fresh:]), batch.tokens[-fresh:].tolist(), strict=True)
+        return Calm([(request, 0, tokens, 1) for request, tokens in entering])
 
     def complete_calm(self, stopping: Sequence[str], now_ns: int) -> Sequence[Delta]:
         """The result of the only step in flight, if it was told in short: the models of these stop.  Deltas without

@@ -480,12 +480,13 @@ def _of_composition(settings: Settings) -> set[str]:
 
 
 def _of_iterations(settings: Settings) -> set[str]:
-    """Of the phases of a step, and of who is in which.  Nobody is preempted whose whole life is reserved; then, if all
-    are in one queue and the budget goes to the first, who came earlier runs as often."""
+    """Of the phases of a step, and of who is in which.  Nobody is preempted whose whole life is reserved, or fits at
+    every moment to come; if it is reserved, all are in one queue and the budget goes to the first, who came earlier
+    runs as often."""
     claims = {settings.batch_mix, "full_chunks"} if settings.chunked_prefill else {settings.batch_mix}
     claims |= {"iteration_level"} if admits_in_each_step(settings) and settings.batch_mix == "hybrid" else set()
     claims |= {"disjoint_steps"} if settings.disjoint_steps else set()
-    if settings.reserve not in ("declared", "model") or settings.preempt_lower_class:
+    if settings.reserve not in ("declared", "model", "peak") or settings.preempt_lower_class:
         return claims
     is_plain = (
         settings.batch_mix == "hybrid"
@@ -493,6 +494,7 @@ def _of_iterations(settings: Settings) -> set[str]:
         and not settings.adapter_slots
     )
     in_order = settings.policy == "fcfs" and settings.at_blocked_head == "break" and not settings.park_timeout_ns
+    in_order = in_order and settings.reserve != "peak"
     return claims | {"no_preemption"} | ({"iteration_fcfs"} if is_plain and in_order else set())
 
 

@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 
 @define(eq=False)
 class Residents:
-    """What runs, by declared length: seats, tokens and cost of clients, seats and blocks of lanes, all tokens; and
-    adapters."""
+    """What runs, by declared length: seats, tokens and cost of clients, seats and blocks of lanes, all tokens, all
+    blocks; and adapters."""
 
     tariff: Tariff
     block_size: int
     running: dict[str, "Track"] = Factory(dict)
     tokens: int = 0
+    blocks: int = 0
     client_seats: Counter[str] = Factory(Counter)
     client_tokens: Counter[str] = Factory(Counter)
     client_cost: Counter[str] = Factory(Counter)
@@ -47,13 +48,14 @@ class Residents:
             self._count(track, -1)
 
     def _count(self, track: "Track", sign: int) -> None:
-        client = track.client
+        client, blocks = track.client, blocks_for(track.limit_tokens, self.block_size)
         self.tokens += sign * track.limit_tokens
+        self.blocks += sign * blocks
         _add(self.client_seats, client, sign)
         _add(self.client_tokens, client, sign * track.limit_tokens)
         _add(self.client_cost, client, sign * self.cost(track))
         _add(self.lane_seats, track.lane, sign)
-        _add(self.lane_blocks, track.lane, sign * blocks_for(track.limit_tokens, self.block_size))
+        _add(self.lane_blocks, track.lane, sign * blocks)
         if track.adapter is not None:
             _add(self.adapters, track.adapter, sign)
 
@@ -127,9 +129,13 @@ def in_prefill(m: "Entering") -> set[str]:
     return prefilling
 
 
-def held_by_peak(m: "Entering") -> bool:
-    """Who waits for everybody's declared output to fit may wait while anybody runs."""
-    return bool(m.world.running) and (m.claims("peak_reserve") or m.settings.reserve == "peak")
+def held_by_peak(m: "Entering", track: "Track") -> bool:
+    """Who waits for everybody's declared output to fit may wait while others run: not if all have room at their full
+    length, for there is no moment to come at which more is held.  How much less is enough is not asked."""
+    if not m.world.running or not (m.claims("peak_reserve") or m.settings.reserve == "peak"):
+        return False
+    whole = m.residents.blocks + blocks_for(track.limit_tokens, m.settings.block_size)
+    return bool(whole > m.world.usable_blocks - m.settings.watermark_blocks)
 
 
 def held_by_cap(m: "Entering", track: "Track") -> bool:
@@ -141,7 +147,7 @@ def held_by_cap(m: "Entering", track: "Track") -> bool:
         or held_by_tokens(m, track)
         or lacks_adapter(m, track)
         or held_by_prefill(m)
-        or held_by_peak(m)
+        or held_by_peak(m, track)
         or is_passed_over(m, *track.queue)
         or held_by_lane(m, track)
         or is_full(m, track.lane)
@@ -150,10 +156,10 @@ def held_by_cap(m: "Entering", track: "Track") -> bool:
 
 def is_passed_over(m: "Entering", lane: str, client: str) -> bool:
     """A client's first request in a lane is held by a cap, or the first that has its adapter, or none of them has."""
-    first = _first(m, lane, client, usable_adapters(m))
+    first = first_of(m, lane, client, usable_adapters(m))
     if first is None:
         return True
-    firsts = (first, _first(m, lane, client, None) or first)
+    firsts = (first, first_of(m, lane, client, None) or first)
     return any(held_by_client(m, one) or held_by_lane(m, one) or held_by_tokens(m, one) for one in firsts)
 
 
@@ -162,7 +168,7 @@ def is_full(m: "Entering", lane: str) -> bool:
     settings = m.lanes.get(lane)
     if settings is None or settings.maximum_percent == 100:
         return False
-    firsts = (_first(m, lane, client, None) for client in m.lines.clients.get(lane, ()))
+    firsts = (first_of(m, lane, client, None) for client in m.lines.clients.get(lane, ()))
     return any(first is not None and held_by_lane(m, first) for first in firsts)
 
 
@@ -171,7 +177,7 @@ def is_held(m: "Entering", lane: str) -> bool:
     return is_full(m, lane) or all(is_passed_over(m, lane, client) for client in m.lines.clients.get(lane, ()))
 
 
-def _first(m: "Entering", lane: str, client: str, usable: Collection[str | None] | None) -> "Track | None":
+def first_of(m: "Entering", lane: str, client: str, usable: Collection[str | None] | None) -> "Track | None":
     """The first of a client's line; where the settings have no lanes, it is one line whatever lanes requests name."""
     lanes = [lane] if m.lanes else [name for name, clients in m.lines.clients.items() if client in clients]
     entry = min((entry for name in lanes for entry in m.lines.first((name, client), usable)), default=None)

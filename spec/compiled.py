@@ -392,7 +392,7 @@ class EventFunction:
         if op == "state":
             return []
         if op == "empty":
-            return [f"W.{variable}.clear()"]
+            return [f"{self._set(variable, value.sort)}.clear()"]
         if op == "ite":
             condition = self._read(args[0], lines)
             then, otherwise = (self._update(variable, part, lines) for part in args[1:])
@@ -400,7 +400,7 @@ class EventFunction:
         below = self._update(variable, args[0], lines)
         if op in ("with", "without"):
             method = "add" if op == "with" else "discard"
-            return [*below, f"W.{variable}.{method}({self._read(args[1], lines)})"]
+            return [*below, f"{self._set(variable, value.sort)}.{method}({self._read(args[1], lines)})"]
         _, key, cell = args
         if key.op == "field":
             place = f"{self.expressions.record(key)}.{variable}"
@@ -409,6 +409,10 @@ class EventFunction:
         if cell.sort.name != "Set":
             return [*below, *self._put(variable, key, place, self._read(cell, lines))]
         return [*below, *self._cell(place, cell, lines)]
+
+    def _set(self, variable: str, sort: Sort) -> str:
+        """A set is updated in place, whatever it is called."""
+        return self.expressions.text(Term("state", (variable,), sort))
 
     def _put(self, variable: str, key: Term, place: str, value: str) -> list[str]:
         """A cell of a map over `key` gets a value."""

@@ -69,8 +69,7 @@ class Deltas(Entering):
         self._acquire("Share", track, delta[2])
 
     def _gave(self, track: Track, delta: Delta) -> None:
-        for block in delta[2]:
-            self._fire("Give", track.id, block)
+        self._fire_each("Give", track.id, delta[2])
         self._gave_back(track, delta[2])
 
     def _indexed(self, track: Track, delta: Delta) -> None:
@@ -190,8 +189,11 @@ class Deltas(Entering):
         for track, token in zip(tracks, tokens, strict=True):
             track.tokens.append(token)  # type: ignore[union-attr]
         if self.keeps_ledger:
+            serve, listeners = self.ledger.serve, self._listeners["on_charge"]
             for track in tracks:
-                self._tell("on_charge", track, self.ledger.serve(track))  # type: ignore[arg-type]
+                charge = serve(track)  # type: ignore[arg-type]
+                for listen in listeners:
+                    listen(self, track, charge)
 
 
 def canonical(deltas: Sequence[Delta]) -> list[Delta]:

@@ -113,6 +113,7 @@ class Judge:
         self._admissions = 0
         self._spells = 0
         self._retired: deque[Track] = deque()
+        self._unpacked: deque[Track] = deque()
         self._touched: dict[str, None] = {}
         self._given: dict[str, int] = {}
         self._looked_up: tuple[Sequence[str], list[Track | None]] = ((), [])
@@ -257,6 +258,13 @@ class Judge:
         self.program.many[event](world, *columns)
         if world.failed:
             self._note(event, list(zip(*columns, strict=True)))
+
+    def _fire_each(self, event: str, request: str, blocks: Sequence[int]) -> None:
+        """An event for each block of a request, in order."""
+        if len(blocks) == 1:
+            self._fire(event, request, blocks[0])
+        elif blocks:
+            self._fire_many(event, [request] * len(blocks), blocks)
 
     def _note(self, event: str, rows: Sequence[tuple[Any, ...]]) -> None:
         names = list(registry.events[event].sorts)

@@ -311,7 +311,10 @@ class Ledger:
 
     def _charge(self, client: str, amount: int) -> None:
         self.counters[client] = self.counters.get(client, 0) + amount
-        self.causes.setdefault(client, set()).add("charge")
+        causes = self.causes.get(client)
+        if causes is None:
+            causes = self.causes[client] = set()
+        causes.add("charge")
 
     def _refund(self, track: Track) -> int:
         """A refund is no credit: it never takes a counter below the virtual time."""

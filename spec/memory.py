@@ -62,11 +62,10 @@ class Memory(HostBlocks):
         if event == "Take":
             stays.spare_leased(self, blocks)
             self._tell("on_take", track, blocks)
-        for block in blocks:
-            self._fire(event, track.id, block)
-            track.table.append(block)
-            if event == "Share":
-                track.shared_tokens = len(track.table) * self.settings.block_size
+        self._fire_each(event, track.id, blocks)
+        track.table += blocks
+        if event == "Share" and blocks:
+            track.shared_tokens = len(track.table) * self.settings.block_size
         self._touched[track.id] = None
         if self.view is not None:
             acquired = self.view.acquired
@@ -102,15 +101,15 @@ class Memory(HostBlocks):
     def _retire(self, track: Track) -> None:
         track.ended = True
         self._depart(track)
-        track.pack()
         track.ended_in_step = self.last_step
         self._retired.append(track)
+        self._unpacked.append(track)
 
     def _forget(self) -> None:
-        """Requests that ended long ago, and before every step in flight, leave no trace."""
-        if len(self._retired) <= self.horizon:
-            return
+        """Requests that ended before every step in flight are packed; those that did so long ago leave no trace."""
         oldest = min(self.in_flight, default=self.last_step + 1)
+        while self._unpacked and self._unpacked[0].ended_in_step < oldest:
+            self._unpacked.popleft().pack()
         while len(self._retired) > self.horizon and self._retired[0].ended_in_step < oldest:
             track = self._retired.popleft()
             self._looked_up = ((), [])

@@ -7,7 +7,7 @@ goes on between the pools is the second relation (`transfers.py`).  Ids of block
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from attrs import evolve
@@ -18,6 +18,7 @@ from .monitor import Monitor
 from .pool_headers import CLAIM, has_two_pools, of_all, of_pool
 from .pools import DECODE, POOLS, PREFILL
 from .printed import printed
+from .programs import MOST_PROGRAMS
 from .protocol import ProtocolError
 from .routing import Parts, Routing
 from .rules.departures import DISCONNECTED
@@ -379,7 +380,7 @@ def _is_of_all(rule: str) -> bool:
     return rule in OF_ALL or rule.startswith(DOOR)
 
 
-@cache
+@lru_cache(MOST_PROGRAMS)
 def _program(observes: str, claims: frozenset[str]) -> Program:
     mine = Capabilities(observes=observes, ordered=True, claims=claims)  # type: ignore[arg-type]
     return compile_program(transfers, lambda conjunct: conjunct.binding.missing(mine) is None)

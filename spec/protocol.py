@@ -60,8 +60,11 @@ class ProtocolError(ValueError):
     >>> str(ProtocolError("step", "tokens[3]", 2.0, "must be an integer", "write 2 instead of 2.0"))
     'step: tokens[3] is 2.0, but must be an integer: write 2 instead of 2.0'
 
-    `rule` names the rule that such an answer breaks beside the protocol, if there is one.
+    `rule` names the rule that such an answer breaks beside the protocol, if there is one; `told`: what the subject left
+    beside it, the lines of a traceback or the end of its stderr.
     """
+
+    told: tuple[str, ...] = ()
 
     def __init__(
         self, method: str, field: str, value: object, problem: str, hint: str = "", rule: str | None = None

@@ -155,8 +155,9 @@ def _world_of(m: "Monitor", shown: Observation) -> World:
     for block in shown.ref_counts.keys() - world.in_use:
         world.BlockId[block].refs = shown.ref_counts[block]
     world.aside -= world.in_use
+    nobodys = world.BlockId.make()  # one record for all blocks of which nothing is said: nothing is written here
     for block in range(m.settings.blocks):
-        world.BlockId[block]
+        world.BlockId.setdefault(block, nobodys)
     return world
 
 

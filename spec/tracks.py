@@ -4,7 +4,7 @@ from array import array
 from collections.abc import MutableSequence, Sequence
 from contextlib import suppress
 
-from attrs import Factory, define
+from attrs import Factory, define, field
 
 from .vocabulary import Request
 
@@ -50,6 +50,7 @@ class Track:
     place: int = 0
     saved: list[int] = Factory(list)
     brought_back: int = 0
+    client: str = field(init=False, default=Factory(lambda self: self.queue[1], takes_self=True))
 
     @classmethod
     def of(cls, request: Request, arrival: int, lane: str = "") -> "Track":
@@ -64,10 +65,6 @@ class Track:
     @property
     def lane(self) -> str:
         return self.queue[0]
-
-    @property
-    def client(self) -> str:
-        return self.queue[1]
 
     @property
     def declared_output(self) -> int:
@@ -87,7 +84,7 @@ class Track:
             return chained(ROOT - 1, hash((self.arrival, position)))
         parent = ids[-1] if ids else ROOT
         for token in self.tokens[len(ids) : position + 1]:
-            parent = chained(parent, token)
+            parent = hash((parent, token))  # `chained`, without a call for each token
             ids.append(parent)
         return parent
 
@@ -99,10 +96,11 @@ class Track:
         return [self.id_at(position) for position in range(start, stop)]
 
     def pack(self) -> None:
-        """It ended: what is kept in case that it is named again takes little room."""
+        """It ended, and no step knows it any more: what is kept in case that it is named again takes little room.
+        Identities follow from the tokens."""
         with suppress(OverflowError):  # a subject may have its own idea of a token
             self.tokens = array("q", self.tokens)
-        self.ids = array("q", self.ids)
+        self.ids = []
 
     def doubt(self, block: int) -> None:
         """Somebody wrote to the block: it and what comes after it have to be verified again."""

@@ -110,5 +110,5 @@ def _caps(m: "Monitor", track: "Track") -> dict[str, bool]:
         "resident tokens": held_by_tokens(m, track),
         "adapter": lacks_adapter(m, track),
         "prefill cap": held_by_prefill(m),
-        "peak": held_by_peak(m),
+        "peak": held_by_peak(m, track),
     }

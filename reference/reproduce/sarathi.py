@@ -11,7 +11,7 @@ from itertools import chain, islice
 from math import inf
 from operator import sub
 
-from attrs import define, evolve, frozen
+from attrs import evolve, frozen
 
 from ...spec.vocabulary import NS_PER_S
 from ...spec.workloads import Incoming, Workload, parse_workload
@@ -21,6 +21,7 @@ from ..systems import ORCA_MAX, SARATHI, VLLM_2023, System
 from .drawn import incoming
 from .framework import Constant, Reproduction, Run, Target
 from .search import largest, percentile
+from .watched import Decodes, Longest, Slower
 
 PAPER = "Sarathi-Serve, OSDI 2024, "
 ARTEFACT = "microsoft/sarathi-serve, branch osdi-sarathi-serve, commit ceaa0660, "
@@ -279,40 +280,12 @@ def ranks(run: Run, name: str, workload: Workload, count: int) -> int:
 # --- all of it ----------------------------------------------------------------------------------------------
 
 
-@define(eq=False)
-class Longest:
-    """A cost model that remembers its longest step."""
-
-    cost: CostModel
-    ns: int = 0
-
-    def step_ns(self, batch: Batch) -> int:
-        took_ns = self.cost.step_ns(batch)
-        self.ns = max(self.ns, took_ns)
-        return took_ns
-
-
 def stalls(server: Server, workload: Workload, count: int) -> int:
     """Tokens that came later after the one before than any step takes; preempted requests are not looked at."""
     cost = Longest(server.cost)
     log = serve(evolve(server, cost=cost), workload, 0.5, count)
     kept = (record for record in log.records.values() if not record.preemptions)
     return sum(gap > cost.ns for record in kept for gap in map(sub, record.token_ns[1:], record.token_ns))
-
-
-@define(eq=False)
-class Decodes:
-    """A cost model that sums up its steps of decodes alone."""
-
-    cost: CostModel
-    steps: int = 0
-    ns: int = 0
-
-    def step_ns(self, batch: Batch) -> int:
-        took_ns = self.cost.step_ns(batch)
-        if not batch.chunks:
-            self.steps, self.ns = self.steps + 1, self.ns + took_ns
-        return took_ns
 
 
 def tell_limits(run: Run, name: str, server: Server, workload: Workload, per_s: float, tbt_ns: int, count: int) -> None:
@@ -328,6 +301,21 @@ def tell_limits(run: Run, name: str, server: Server, workload: Workload, per_s: 
         f" the one before (1 % is allowed), the median request waits {delay_s:.2f} s (2 s); a step of decodes takes"
         f" {step_ms:.1f} ms"
     )
+
+
+def tell_sensitivity(run: Run, workload: Workload, count: int) -> None:
+    """Of the ratio for Mistral-7B: what it would be with other constants, none of which is adopted."""
+    others = {
+        **{f"steps of {percent} %": (Slower(MISTRAL, percent), MISTRAL_TBT_NS) for percent in (75, 125)},
+        **{f"an objective of {ms} ms": (MISTRAL, ms * 1_000_000) for ms in (80, 150, 500)},
+    }
+    told: list[str] = []
+    for name, (cost, tbt_ns) in others.items():
+        servers = (sarathi(cost, MISTRAL_KV_TOKENS), vllm(cost, MISTRAL_KV_TOKENS))
+        tell = partial(_tell, run, f"Mistral-7B, {name}", len(told) / len(others))
+        ours, theirs = (capacity(server, workload, tbt_ns, count, tell) for server in servers)
+        told.append(f"{name} {ours / theirs if theirs else inf:.2f}")
+    run.note("Mistral-7B, Sarathi / vLLM, if one constant were another: " + ", ".join(told))
 
 
 def measure(run: Run) -> Mapping[str, float]:
@@ -355,6 +343,7 @@ def measure(run: Run) -> Mapping[str, float]:
         "the paper has two numbers for Mistral-7B under 100 ms: up to 2.6 in the abstract, 3.5 in figure 12; the cost"
         " is of another model of that shape on another engine"
     )
+    tell_sensitivity(run, sharegpt, count)
     run.note(f"stalls of vLLM on the same requests: {stalls(vllm(yi, YI_KV_TOKENS), sharegpt, few)} tokens")
     run.note("the arXiv file of the paper (16,384 tokens) is not public: lengths of fitted:arxiv-16k")
     mistral = _ratio(found, "Mistral-7B", "vLLM")

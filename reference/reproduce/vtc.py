@@ -4,22 +4,24 @@ The program that was measured is `reference/systems/vtc_artifact.py`; beside eac
 paper's own algorithm comes to.  The device is the artefact's A10G as its synthetic runs met it; `real` is held out.
 """
 
-import csv
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise, product
 from random import Random
 from statistics import median
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from ...spec.vocabulary import NS_PER_S, Door, Request, Settings, SubjectFactory
-from ...spec.workloads import Incoming, MissingWorkload, locate, parse_workload
+from ...spec.workloads import Arrival, Incoming, MissingWorkload, locate, parse_workload
+from ...spec.workloads.vtc import Seen, read_seen
 from ..simulation import PROFILES, Log, Record, Simulation
 from ..systems.vtc import VTC
 from ..systems.vtc_artifact import ARTIFACT, Artifact, PredictingArtifact
 from .framework import Constant, Reproduction, Run, Target
 from .vtc_metric import Served, service_difference, tokens_per_s
+from .vtc_second_run import SECOND_RUN_S, SECOND_WINDOW_S
 
 PAPER = "VTC, OSDI 2024, "
 SHIPPED = "Ying1123/VTC-artifact, commit 192c2e20, "
@@ -31,6 +33,8 @@ CLIENT_NS = 31_000_000
 WINDOW_NS = 60 * NS_PER_S
 SAMPLE_NS = 120 * NS_PER_S
 JITTER_NS, JITTERED = 10_000_000, 3
+NEAR_RANKS = ("vtc", "vtc_predict", "vtc_oracle")
+"""Their published averages are nearer to each other than runs of one of them are."""
 REAL = "real__FCFS"
 """Arrivals are the same in all runs of the real trace."""
 WITHIN = 0.2
@@ -50,7 +54,8 @@ COMMON = (
 
 @frozen
 class Scheduler:
-    """A column of the table.  `rpm`: requests of a client that are let in within a minute."""
+    """A column of the table.  `rpm`: requests of a client that are let in within a minute; `weights`: of what service
+    costs, where it is not one for a prompt token and two for an output; `prices` of clients."""
 
     name: str
     file: str
@@ -58,9 +63,12 @@ class Scheduler:
     factory: SubjectFactory = Artifact
     predicts: bool = False
     rpm: int = 0
+    weights: Mapping[str, int] = field(factory=dict, hash=False)
+    prices: Mapping[str, int] = field(factory=dict, hash=False)
 
     def settings(self, **more: object) -> Settings:
         door = Door(rate_window_ns=WINDOW_NS + 1, rate_requests=self.rpm) if self.rpm else Door()
+        more = {**self.weights, "prices": self.prices, **more}
         sizes = {"blocks": POOL_TOKENS, "block_size": 1, "seats": SEATS, "token_budget": PREFILL_TOKENS}
         return ARTIFACT.settings(**sizes, policy=self.policy, charge_prediction=self.predicts, door=door, **more)
 
@@ -103,14 +111,16 @@ def simulated(factory: SubjectFactory, settings: Settings, workload: Iterable[In
 
 
 def requests_of(file: str, until_ns: int | None = None) -> list[Incoming]:
-    """A run of the artefact, as arrivals.  Raises MissingWorkload."""
-    found = []
-    for number, arrival in enumerate(parse_workload(f"vtc:{locate(f'vtc/{file}.csv')}", first_s=None).arrivals()):
-        if until_ns is None or arrival.now_ns < until_ns:
-            found.append(
-                of_artifact(number, arrival.now_ns, arrival.client, arrival.prompt_tokens, arrival.output_tokens)
-            )
-    return found
+    """A run of the artefact that is at hand, as arrivals.  Raises MissingWorkload."""
+    found = incoming(parse_workload(f"vtc:{locate(f'vtc/{file}.csv')}", first_s=None).arrivals())
+    return [one for one in found if until_ns is None or one.now_ns < until_ns]
+
+
+def incoming(arrivals: Iterable[Arrival]) -> list[Incoming]:
+    return [
+        of_artifact(number, one.now_ns, one.client, one.prompt_tokens, one.output_tokens)
+        for number, one in enumerate(arrivals)
+    ]
 
 
 @lru_cache(maxsize=len(SCHEDULERS))
@@ -167,28 +177,48 @@ def measure_table(run: Run) -> Mapping[str, float]:
     return ours
 
 
-@lru_cache(maxsize=JITTERED)
-def jittered(seed: int, until_ns: int | None) -> tuple[Served, ...]:
-    """`vtc_predict` on the real trace, if each request comes a little later.  Raises MissingWorkload."""
-    scheduler, dice = next(one for one in SCHEDULERS if one.name == "vtc_predict"), Random(seed)
-    late = [evolve(one, now_ns=one.now_ns + dice.randint(0, JITTER_NS)) for one in requests_of(REAL, until_ns)]
-    late.sort(key=lambda one: one.now_ns)
+@lru_cache(maxsize=len(NEAR_RANKS) * JITTERED)
+def jittered(name: str, seed: int, until_ns: int | None) -> tuple[Served, ...]:
+    """The real trace, if each request comes a little later.  Raises MissingWorkload."""
+    scheduler = next(one for one in SCHEDULERS if one.name == name)
+    late = later(requests_of(REAL, until_ns), seed)
     return tuple(served(simulated(scheduler.factory, scheduler.settings(), late).records.values()))
 
 
-def jitters(run: Run) -> list[Sequence[Served]]:
+def later(requests: Iterable[Incoming], seed: int) -> list[Incoming]:
+    """Each by up to `JITTER_NS`."""
+    dice = Random(seed)
+    late = [evolve(one, now_ns=one.now_ns + dice.randint(0, JITTER_NS)) for one in requests]
+    return sorted(late, key=lambda one: one.now_ns)
+
+
+def jitters(run: Run, name: str) -> list[Sequence[Served]]:
     seeds = range(run.seed, run.seed + (1 if run.sample else JITTERED))
-    return [jittered(seed, SAMPLE_NS if run.sample else None) for seed in run.stages("jitter", seeds)]
+    return [jittered(name, seed, SAMPLE_NS if run.sample else None) for seed in run.stages(f"jitter of {name}", seeds)]
 
 
 def tell_spread(run: Run) -> None:
-    """How far the greatest of 19 windows depends on milliseconds that nobody recorded."""
-    found = map(service_difference, jitters(run))
-    listed = ", ".join(f"{one.maximum:.0f} and {one.average:.0f}" for one in found)
+    """How far the greatest of 19 windows, and the order of three schedulers, depend on milliseconds that nobody
+    recorded."""
+    found = {name: [service_difference(one) for one in jitters(run, name)] for name in NEAR_RANKS}
+    later = f"if each request comes up to {JITTER_NS // 1_000_000} ms later, as tokenizing may take"
+    for name, differences in found.items():
+        listed = ", ".join(f"{one.maximum:.0f} and {one.average:.0f}" for one in differences)
+        run.note(f"{name}, {later}; maximum and average: {listed}")
+    published = sorted(NEAR_RANKS, key=lambda name: TABLE[name][1])
+    draws = [
+        dict(zip(found, (one.average for one in drawn), strict=True))
+        for drawn in product(*(found[one] for one in found))
+    ]
+    as_published = sum(sorted(one, key=one.__getitem__) == published for one in draws)
     run.note(
-        f"vtc_predict, if each request comes up to {JITTER_NS // 1_000_000} ms later, as tokenizing may take; maximum"
-        f" and average: {listed}"
+        f"the published averages of {', '.join(published)} are {' and '.join(_gaps(published))} tokens/s apart: of"
+        f" {len(draws)} ways to take one such run of each, {as_published} have their published order"
     )
+
+
+def _gaps(names: Sequence[str]) -> list[str]:
+    return [f"{TABLE[after][1] - TABLE[before][1]:.1f}" for before, after in pairwise(names)]
 
 
 def _ranks_that_differ(average: Mapping[str, float]) -> int:
@@ -210,9 +240,9 @@ def measure_medians(run: Run) -> Mapping[str, float]:
         except MissingWorkload as error:
             run.note(str(error))
             return {}
-        for what, of in (("ttft", _first_token_s), ("latency", _latency_s)):
-            theirs, mine = _medians(seen, of), _medians(simulation, of)
-            ours[f"{scheduler.name}_{what}_clients"] = _near(mine, theirs)
+        for what, of in WAITS.items():
+            theirs, mine = medians(seen, of), medians(simulation, of)
+            ours[f"{scheduler.name}_{what}_clients"] = near(mine, theirs)
             middle = median(mine[client] / theirs[client] for client in theirs.keys() & mine.keys())
             run.note(f"{scheduler.name}: {what} over the measured one, the median client's: {middle:.2f}")
     tell_repeats(run)
@@ -221,30 +251,64 @@ def measure_medians(run: Run) -> Mapping[str, float]:
 
 def tell_repeats(run: Run) -> None:
     """How near two runs of the same program are to each other: nobody's simulation is nearer."""
-    first, *others = jitters(run)
-    for what, of in (("ttft", _first_token_s), ("latency", _latency_s)):
-        near = ", ".join(f"{_near(_medians(other, of), _medians(first, of)):.0f}" for other in others)
+    first, *others = jitters(run, "vtc_predict")
+    for what, of in WAITS.items():
+        same = ", ".join(f"{near(medians(other, of), medians(first, of)):.0f}" for other in others)
         run.note(
             f"vtc_predict against itself, each request up to {JITTER_NS // 1_000_000} ms later: {what} is within"
-            f" {100 * WITHIN:.0f} % for {near} % of the clients"
+            f" {100 * WITHIN:.0f} % for {same} % of the clients"
+        )
+    if not run.sample:
+        tell_second_run(run, replayed(next(one for one in SCHEDULERS if one.name == "vtc"), None))
+
+
+def tell_second_run(run: Run, simulation: Sequence[Served]) -> None:
+    """The artefact was run twice under VTC: how near its runs are, request by request, and how near ours is."""
+    first = _between(measured("real__VTC"))
+    again = [
+        evolve(one, first_token_s=one.arrival_s + first_s, end_s=one.arrival_s + latency_s)
+        for one, (first_s, latency_s) in zip(first, SECOND_RUN_S, strict=True)
+    ]
+    ours = _between(simulation)
+    begin_s, end_s = SECOND_WINDOW_S
+    for what, of in WAITS.items():
+        artefact, mine = (_share(others, first, of) for others in (again, ours))
+        run.note(
+            f"{what} of the {len(first)} requests from {begin_s:.0f} to {end_s:.0f} s under VTC is within"
+            f" {100 * WITHIN:.0f} % of the measured run's for {artefact:.0f} % in another run of the artefact itself"
+            f" (commit 15d4aa16, all_results_real), and for {mine:.0f} % here"
         )
 
 
-def _near(mine: Mapping[str, float], theirs: Mapping[str, float]) -> float:
+def _between(served: Iterable[Served]) -> list[Served]:
+    begin_s, end_s = SECOND_WINDOW_S
+    return sorted((one for one in served if begin_s < one.arrival_s < end_s), key=lambda one: one.arrival_s)
+
+
+def _share(others: Sequence[Served], first: Sequence[Served], of: Callable[[Served], float]) -> float:
+    pairs = list(zip(others, first, strict=True))
+    return 100 * sum(abs(of(other) / of(one) - 1) <= WITHIN for other, one in pairs) / len(pairs)
+
+
+def near(mine: Mapping[str, float], theirs: Mapping[str, float]) -> float:
     """Percent of the clients for whom they are within the tolerance."""
     clients = theirs.keys() & mine.keys()
     return 100 * sum(abs(mine[client] / theirs[client] - 1) <= WITHIN for client in clients) / len(clients)
 
 
 def measured(file: str) -> list[Served]:
-    """What the clients of a run of the artefact saw.  Raises MissingWorkload."""
-    with locate(f"vtc/{file}.csv").open(encoding="utf-8") as lines:
-        rows = [row for row in csv.DictReader(lines) if float(row["latency_s"]) >= 0]
+    """What the clients of a run of the artefact that is at hand saw.  Raises MissingWorkload."""
+    return clients_saw(read_seen(locate(f"vtc/{file}.csv")))
+
+
+def clients_saw(run: Iterable[Seen]) -> list[Served]:
+    """Without those who were refused."""
     found = []
-    for row in rows:
-        came_s = float(row["req_time_s"])
-        times = came_s, came_s + float(row["ttft_s"]), came_s + float(row["latency_s"])
-        found.append(Served(row["client"], *times, int(row["prompt_len"]), int(row["output_len"])))
+    for one in run:
+        came_s = one.arrival.now_ns / NS_PER_S
+        if one.first_token_s is not None and one.latency_s is not None:
+            times = came_s, came_s + one.first_token_s, came_s + one.latency_s
+            found.append(Served(one.arrival.client, *times, one.arrival.prompt_tokens, one.arrival.output_tokens))
     return found
 
 
@@ -256,7 +320,10 @@ def _latency_s(one: Served) -> float:
     return one.end_s - one.arrival_s
 
 
-def _medians(served: Iterable[Served], of: Callable[[Served], float]) -> dict[str, float]:
+WAITS: Mapping[str, Callable[[Served], float]] = {"ttft": _first_token_s, "latency": _latency_s}
+
+
+def medians(served: Iterable[Served], of: Callable[[Served], float]) -> dict[str, float]:
     by_client: dict[str, list[float]] = defaultdict(list)
     for one in served:
         by_client[one.client].append(of(one))

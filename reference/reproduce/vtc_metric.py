@@ -1,4 +1,4 @@
-"""How VTC's evaluation measures fairness, on a run of 600 seconds (Sheng et al., OSDI 2024, tables of section 5).
+"""How VTC's evaluation measures fairness (Sheng et al., OSDI 2024, tables of section 5, of runs of 600 seconds).
 
 Service and demand of a client in a window are `prompt + 2 · output` tokens.  The service of a request is spread evenly
 from its first token to its last, its demand falls due when it comes.  In a window, clients differ by what they got less
@@ -13,9 +13,9 @@ from attrs import frozen
 
 INPUT_WEIGHT, OUTPUT_WEIGHT = 1, 2
 WINDOW_S = 60.0
-STEP_S = 28.5
+RUN_S = 600.0
+WARM_S = 30.0
 WINDOWS = 19
-FIRST_MIDDLE_S = 58.5
 
 
 @frozen
@@ -51,9 +51,10 @@ class Difference:
     variance: float
 
 
-def service_difference(served: Sequence[Served]) -> Difference:
-    """The columns of the paper's tables."""
-    middles = [FIRST_MIDDLE_S + STEP_S * number for number in range(WINDOWS)]
+def service_difference(served: Sequence[Served], seconds: float = RUN_S) -> Difference:
+    """The columns of the paper's tables: windows at even distances between the warm-up and the end."""
+    step_s = (seconds - WARM_S) / (WINDOWS + 1)
+    middles = [WARM_S + step_s * number for number in range(1, WINDOWS + 1)]
     found = [_in_window(served, middle - WINDOW_S / 2, middle + WINDOW_S / 2) / WINDOW_S for middle in middles]
     return Difference(max(found), fmean(found), pvariance(found))
 

@@ -9,6 +9,9 @@ from ...spec.vocabulary import Plan
 from .costs import Batch
 from .record import Record
 
+Entry = tuple[str, int, int, int]
+"""Of a step: request, start, tokens, whether it samples."""
+
 
 @define(eq=False)
 class Decoding:
@@ -67,12 +70,11 @@ class Decoding:
         entries = [(plan.request[place], plan.start[place], plan.tokens[place], plan.samples[place]) for place in fresh]
         return self._run(entries)
 
-    def runs_calm(self, entered: Sequence[tuple[str, int]]) -> Batch:
-        """A step in which all who run decode, or enter with so many tokens, and everybody samples."""
-        entries = [(request, 0, tokens, 1) for request, tokens in entered]
+    def runs_calm(self, entries: Sequence[Entry]) -> Batch:
+        """A step in which all who run decode, but for these entries."""
         if len(self._since) + len(entries) < len(self._reached):
-            late = self._reached.keys() - self._since.keys() - {request for request, _ in entered}
-            entries += [(request, self._reached[request], 1, 1) for request in late]
+            late = self._reached.keys() - self._since.keys() - {entry[0] for entry in entries}
+            entries = [*entries, *((request, self._reached[request], 1, 1) for request in late)]
         return self._run(entries)
 
     def at_their_end(self, steps: int = 0) -> list[str]:
@@ -81,8 +83,8 @@ class Decoding:
             return []
         return [request for request, end in self._ends.items() if end <= self.ticks + steps]
 
-    def _run(self, entries: Iterable[tuple[str, int, int, int]]) -> Batch:
-        """What the clock counts, and these entries: request, start, tokens, whether it samples."""
+    def _run(self, entries: Iterable[Entry]) -> Batch:
+        """What the clock counts, and these entries."""
         decodes, context = len(self._since), self.context_tokens + len(self._since)
         self.skips(1)
         chunks = []

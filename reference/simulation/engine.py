@@ -19,7 +19,7 @@ from attrs import Factory, define, field
 from ...spec.vocabulary import Delta, Outcome, Plan, Subject
 from ...spec.workloads import Clients, Incoming
 from .costs import Batch, CostModel, decodes_ns
-from .decoding import Decoding
+from .decoding import Decoding, Entry
 from .record import Log, Record
 
 IDLE_NS = 1_000_000
@@ -37,8 +37,20 @@ class SimulationError(RuntimeError):
     """A run that cannot go on.  Its text is one sentence."""
 
 
+class Calm(Protocol):
+    """A step in short: what runs beside those who decode.  Who starts at 0 enters, with nothing cached; `deltas` say
+    who is preempted."""
+
+    @property
+    def entries(self) -> Sequence[Entry]: ...
+
+    @property
+    def deltas(self) -> Sequence[Delta]: ...
+
+
 class RunsAhead(Protocol):
-    """An optional ability of a subject: `schedspec.optimized` has it."""
+    """An optional ability of a subject: `schedspec.optimized` has it.  With `in_counts()` it may give another one, not
+    used yet, with the same decisions and this ability, that names no blocks; or None."""
 
     def runs_ahead(self) -> bool:
         """Whether it is worth asking: `run_ahead` would do a step, if there are blocks for it."""
@@ -51,9 +63,9 @@ class RunsAhead(Protocol):
         as many calls of `step` and `complete` would have left."""
         ...
 
-    def step_calm(self, now_ns: int) -> Plan | Sequence[tuple[str, int]]:
-        """`step`, told in short if all who run get their next position and an output, and whoever enters runs all that
-        is known of it: (request, tokens) of those who enter, none of which was cached."""
+    def step_calm(self, now_ns: int) -> Plan | Calm:
+        """`step`, told in short if whoever decoded in the last step, and is not preempted, gets its next position and
+        an output."""
         ...
 
     def complete_calm(self, stopping: Sequence[str], now_ns: int) -> Sequence[Delta]:
@@ -63,14 +75,15 @@ class RunsAhead(Protocol):
 
 @define(eq=False)
 class Flight:
-    """A planned step on its way: it runs so many `tokens`.  A calm one has no plan, but who has `entered` in it."""
+    """A planned step on its way: it runs so many `tokens`.  A calm one has no plan, but who is `fresh`: begins to
+    decode with it."""
 
     plan: Plan | None
     tokens: int
     resident_tokens: int
     begin_ns: int
     end_ns: int
-    entered: Sequence[tuple[str, int]] = ()
+    fresh: Sequence[str] = ()
 
 
 @define(eq=False)
@@ -104,7 +117,11 @@ class Simulation:
 
     def __attrs_post_init__(self) -> None:
         self._decoding = Decoding(self.log.records)
-        if self.fast_forward and self.depth == 1 and all(hasattr(self.subject, name) for name in AHEAD):
+        if not self.fast_forward or self.depth != 1:
+            return
+        if hasattr(self.subject, "in_counts"):
+            self.subject = self.subject.in_counts() or self.subject
+        if all(hasattr(self.subject, name) for name in AHEAD):
             self._ahead = cast(RunsAhead, self.subject)
 
     def run(self, workload: Iterable[Incoming], progress: Callable[[int], None] = lambda requests: None) -> Log:
@@ -193,26 +210,29 @@ class Simulation:
         self._came = False
         while len(self._flights) < self.depth and self._live:
             plan = self._ahead.step_calm(self.log.now_ns) if self._ahead else self.subject.step(self.log.now_ns)
+            if plan.deltas:
+                self._apply(plan.deltas)
             if not isinstance(plan, Plan):
                 self._idle = 0
-                self._launch_calm(plan)
+                self._launch_calm(plan.entries)
                 return
-            self._apply(plan.deltas)
             if not plan.request:
                 return
             self._idle = 0
             self._launch(self._decoding.runs(plan), plan)
 
-    def _launch_calm(self, entered: Sequence[tuple[str, int]]) -> None:
-        for request, _ in entered:
-            self._enter(request, 0)
-        self._launch(self._decoding.runs_calm(entered), None, entered)
+    def _launch_calm(self, entries: Sequence[Entry]) -> None:
+        for request, start, _, _ in entries:
+            if not start:
+                self._enter(request, 0)
+        fresh = [request for request, _, _, samples in entries if samples]
+        self._launch(self._decoding.runs_calm(entries), None, fresh)
 
-    def _launch(self, batch: Batch, plan: Plan | None, entered: Sequence[tuple[str, int]] = ()) -> None:
+    def _launch(self, batch: Batch, plan: Plan | None, fresh: Sequence[str] = ()) -> None:
         ready = self.log.now_ns + self.host_ns
         begin = max(ready, self._flights[-1].end_ns) if self._flights else ready
         end = begin + max(1, self.cost.step_ns(batch)) + self._moves_ns()
-        self._flights.append(Flight(plan, batch.tokens, self._decoding.resident_tokens, begin, end, entered))
+        self._flights.append(Flight(plan, batch.tokens, self._decoding.resident_tokens, begin, end, fresh))
 
     def _moves_ns(self) -> int:
         """Copies since the last step."""
@@ -227,9 +247,8 @@ class Simulation:
             decoding = self._decoding
             deltas = self._ahead.complete_calm(decoding.at_their_end(), self.log.now_ns)
             if decoding.count:
-                entered = [request for request, _ in flight.entered]
-                self.log.delivered_to_all(decoding.requests, entered)
-                self._clients.got_tokens(entered)
+                self.log.delivered_to_all(decoding.requests, flight.fresh)
+                self._clients.got_tokens(flight.fresh)
             self._apply(deltas)
 
     def _outcome(self, plan: Plan) -> Outcome:

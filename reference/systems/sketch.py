@@ -79,6 +79,7 @@ class Sketch:
         self.waiting: deque[Job] = deque()
         self.running: list[Job] = []
         self.jobs: dict[str, Job] = {}
+        self.seen: set[str] = set()
         self.counters: dict[str, int] = {}
         self.last_left: str | None = None
         self.deltas: list[Delta] = []
@@ -97,8 +98,9 @@ class Sketch:
         return Capabilities(name="sketch", observes="tables", ordered=True, claims=frozenset(claims))
 
     def submit(self, request: Request, now_ns: int) -> Receipt:
-        if request.id in self.jobs:
+        if request.id in self.seen:
             return Receipt(verdict="duplicate", of=request.id)
+        self.seen.add(request.id)
         s, prompt, output = self.settings, request.prompt_tokens, request.max_output_tokens
         for reason, limit, value in (
             ("prompt_tokens", s.max_prompt_tokens, prompt),

@@ -46,7 +46,10 @@ ARTIFACT = System(
         "admission_period_steps": DECODES + 1,
     },
     promises=frozenset({"exclusive"}),
-    numbers=("policy", "prices", "charge_prediction", "door", "input_weight", "output_weight"),
+    numbers=(
+        *("policy", "prices", "charge_prediction", "door"),
+        *("request_weight", "input_weight", "output_weight", "product_weight", "square_weight"),
+    ),
 )
 
 
@@ -76,7 +79,7 @@ class ArtifactBill(Bill):
 
     def pick(self, job: Job) -> int:
         client, prompt = job.request.client, job.request.prompt_tokens
-        charge = self.tariff.prompt(client, prompt)
+        charge = self.tariff.entry(client) + self.tariff.prompt(client, prompt)
         if self.predicts:
             sure = MILLIONTHS * job.request.expected_output_tokens
             self.predicted[job.id] = self.averages.get(client, 0) if self.is_average else sure

@@ -288,7 +288,7 @@ class CountersStayTogether(TraceRule):
         if oldest != self.oldest:
             self.oldest, self.got = oldest, 0
         self.got += amount
-        if self.got <= 4 * ledger.bound or len(ledger.since) < 2 or m.claims("drr") or m.claims("dlpm"):
+        if len(ledger.since) < 2 or self.got <= 4 * ledger.bound or m.claims("drr") or m.claims("dlpm"):
             return
         m.count("FAIR-7")
         since = ledger.since.get(track.client)

@@ -4,7 +4,7 @@ import heapq
 from typing import TYPE_CHECKING
 
 from ..batching import admits_nobody
-from ..caps import held_by_cap, held_by_tokens, usable_adapters
+from ..caps import first_of, held_by_cap, held_by_client, held_by_tokens, usable_adapters
 from ..queueing import CHANGING, PLACES, mlfq_level
 from ..relation import registry
 from .base import TraceRule, has_stray, needed_blocks, tokens_to_hold
@@ -199,6 +199,17 @@ def place_or_size(m: "Monitor", track: "Track") -> int:
     return -tokens_to_hold(m, track)
 
 
+QUEUES_OF_CLIENTS = ("vtc", "lcf", "round_robin", "drr", "dlpm")
+"""Policies that pass a client whom a cap holds."""
+
+
+def firsts_of_clients(m: "Monitor") -> "list[Track]":
+    """Of each client that waits its first request, where no cap of the client holds it."""
+    waiting = [(lane, client) for lane, clients in m.lines.clients.items() for client in clients]
+    firsts = (first_of(m, lane, client, usable_adapters(m)) for lane, client in waiting)
+    return [track for track in firsts if track is not None and not held_by_client(m, track)]
+
+
 def order_is_open(m: "Monitor") -> bool:
     """Who is next is not known: somebody has waited long enough to go before everybody, or a request that the whole
     system's cap holds may be the head."""
@@ -226,6 +237,15 @@ class NoUndeclaredIdleness(Idleness):
     def rank(self, m: "Monitor", track: "Track") -> int:
         """Who goes past a head that does not fit is asked about whoever fits best."""
         return tokens_to_hold(m, track) if m.claims("skip") else place_or_size(m, track)
+
+    def candidates(self, m: "Monitor") -> "list[Track]":
+        """Where clients have queues of their own, whoever is asked about may be one whom a cap of its client holds:
+        then all others are, each client's first, for one of them is next."""
+        tracks = super().candidates(m)
+        has_queues = not (m.capabilities.claims.isdisjoint(QUEUES_OF_CLIENTS) or m.settings.client_committed_cost)
+        if not (tracks and has_queues and held_by_client(m, tracks[0])):  # of that cost the most is known
+            return tracks
+        return firsts_of_clients(m) or tracks
 
     def fits(self, m: "Monitor", view: "StepView", track: "Track") -> bool:
         return super().fits(m, view, track) and not order_is_open(m) and not self._adapters_hold_up(m)

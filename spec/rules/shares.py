@@ -138,7 +138,7 @@ class WhatIsUnusedIsBorrowed(Idleness):
         return [track for track in firsts if track is not None] if self._somebody_may(m) else []
 
     def fits(self, m: "Monitor", view: "StepView", track: "Track") -> bool:
-        held = held_by_prefill(m) or held_by_peak(m) or held_by_tokens(m, track) or order_is_open(m)
+        held = held_by_prefill(m) or held_by_peak(m, track) or held_by_tokens(m, track) or order_is_open(m)
         return not held and self.has_room(m, view, track)
 
     @staticmethod

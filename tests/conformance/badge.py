@@ -23,7 +23,8 @@ def badge(told: Mapping[str, Any]) -> dict[str, Any]:
 
 def headline(told: Mapping[str, Any]) -> str:
     """The same for people who read on."""
-    return _said(told)[0]
+    said = _said(told)[0]
+    return f"{said}; until then {_said({**told, 'faults': []})[0]}" if told.get("faults") else said
 
 
 def _said(told: Mapping[str, Any]) -> tuple[str, str]:

@@ -8,27 +8,27 @@ import shlex
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import get_args
 
 from attrs import Factory, define, frozen
 
-from schedspec.spec.catalogue import registry
 from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.vocabulary import Policy, Settings, SubjectFactory, Unsupported
 from schedspec.spec.workloads import Workload
 
+from .behind import Behind
 from .determinism import Elsewhere, differs, rerun_here
-from .driver import Driver, all_but, replay
+from .driver import Driver, all_but
 from .findings import INTERRUPTED, Failure, Findings, Known, RuleResult, exit_status, results
 from .foresight import foretold
-from .machine import search
+from .machine import Search
 from .negotiate import negotiated
 from .replaying import SETTINGS, StepTime, replay_workload
 from .scenarios import scenarios
 from .script import Contradiction, Script, with_settings
-from .shrink import Shrinker, Target, script_size
+from .shortening import Shortener
+from .shrink import script_size
 from .small_scope.cases import Case
 from .small_scope.depth import SmallScope
 from .soak import Soak
@@ -49,6 +49,8 @@ __all__ = [
 ]
 
 MOST_FAULTS = 3
+FAULTY_SEARCHES = 2
+"""After too many faults the scenarios go on as long as so many searches take: they show what holds besides."""
 EXAMPLES_PER_ROUND = 10
 WALKS_PER_ROUND = 100
 WALKS_OBSERVE_EVERY = 8  # the shrinker looks after every call
@@ -120,13 +122,16 @@ class Check:
     progress: Progress = lambda stage, part, note: None
     findings: Findings = Factory(Findings)
     seconds: float = 0.0
+    _begun: float = Factory(time.monotonic)
     _scripts: list[Script] = Factory(list)
     _policies: tuple[Policy, ...] = ()
     _here: list[list[str]] = Factory(list)
+    _behind: Behind | None = None
+    _drawn: Search | None = None
 
     def run(self) -> Findings:
         """All stages.  Raises ProtocolError or Unsupported only if no subject can be made at all."""
-        begun = time.monotonic()
+        begun = self._begun = time.monotonic()
         self.findings.only = self.only
         try:
             if self.alone is not None:
@@ -140,7 +145,7 @@ class Check:
             self.shorten_all()
         except KeyboardInterrupt:
             self.findings.interrupted = True
-            self._explain_what_is_left()
+            Shortener(self).what_is_left()
         self.seconds = time.monotonic() - begun
         return self.findings
 
@@ -168,7 +173,13 @@ class Check:
     def start(self, settings: Settings) -> Driver:
         settings = with_settings(settings, self.pinned)
         return Driver.start(
-            self.factory, settings, self.seed, name=self.name, ignored=all_but(self.only), timeout_s=self.timeout_s
+            self.factory,
+            settings,
+            self.seed,
+            name=self.name,
+            ignored=all_but(self.only),
+            timeout_s=self.timeout_s,
+            past_snapshots=True,
         )
 
     # --- stages ------------------------------------------------------------------------------------------
@@ -176,7 +187,7 @@ class Check:
     def run_scenarios(self) -> None:
         todo = list(scenarios(self.seed))
         for number, scenario in enumerate(todo):
-            if self.is_enough():
+            if self.is_enough(FAULTY_SEARCHES * self.depth.search_s):
                 return
             self.progress("scenarios", number / len(todo), scenario.name)
             self.run_script(scenario.script, f"scenario: {scenario.name}")
@@ -217,14 +228,13 @@ class Check:
 
     def _search_by_operations(self, number: int) -> int:
         seed = self.seed * 1_000_003 + number
-        search(
-            self.start,
-            self.findings.refused_settings,
+        if self._drawn is None:
+            self._drawn = Search(self.start, self.findings.refused_settings, self._policies)
+        self._drawn.run(
             partial(self._finished, stage=f"search: seed {seed}"),
             examples=EXAMPLES_PER_ROUND,
             seed_value=seed,
             steps=STEPS_OF_ROUNDS[number % len(STEPS_OF_ROUNDS)],
-            policies=self._policies,
         )
         return EXAMPLES_PER_ROUND
 
@@ -311,75 +321,12 @@ class Check:
         return difference is None
 
     def shorten_all(self) -> None:
-        """Each rule that no other explains gets its shortest trace; the others say with whom they fail."""
-        own = self._unexplained()
-        share = self.depth.shrink_s / max(1, min(len(own), 4))
-        for number, failure in enumerate(own):
-            self.progress("shrinking", number / len(own), failure.rule)
-            self._shorten(failure, share)
-        if own:
-            self.progress("shrinking", 1.0, f"{len(own)} failures")
-        self._shrink_fault()
+        """What was found, when the search is over."""
+        Shortener(self).all()
 
     def shorten_new(self) -> None:
-        """What has failed since, at once."""
-        for failure in self._unexplained():
-            self.progress("shrinking", 0.0, failure.rule)
-            self._shorten(failure, self.depth.shrink_s)
-            self.progress("shrinking", 1.0, f"{len(self.findings.failures)} failures")
-            self.keep(failure)
-
-    def _unexplained(self) -> list[Failure]:
-        """Failures that no other rule explains, and that are not shortened yet."""
-        findings = self.findings
-        todo = sorted(findings.examples_of.values(), key=lambda f: registry.rules[f.rule].order)
-        return [f for f in todo if not findings.sizes.get(f.rule, (0, 0))[0] and f.rule not in findings.failures]
-
-    def _shorten(self, failure: Failure, seconds: float) -> None:
-        if failure.difference is None:
-            self._shrink_one(failure, seconds)
-        self._explain(failure)
-
-    def _explain_what_is_left(self) -> None:
-        """After an interrupt: nothing is shortened any more, and each failure has its page."""
-        with suppress(KeyboardInterrupt):
-            for failure in self._unexplained():
-                self._explain(failure)
-
-    def _shrink_one(self, failure: Failure, seconds: float) -> None:
-        first = replay(self.factory, failure.script, ignored=all_but(self.only))
-        if not first.breaks_of(failure.rule):
-            others = ", ".join(sorted({violation.rule for violation in first.broken}))
-            why = f"{others} breaks before it if every call is looked at" if others else "its run does not repeat"
-            self.findings.notes.append(f"{failure.rule}: {why}, so its trace is not shortened")
-            return
-        shrinker = Shrinker(self.factory, failure.script, Target.of(first, failure.rule), seconds, all_but(self.only))
-        failure.script = shrinker.shrink()
-
-    def _explain(self, failure: Failure) -> None:
-        """Run the script once more, and note the values that the conjunct read."""
-        ignored = all_but(self.only)
-        run = replay(self.factory, failure.script, name=self.name, explain=True, ignored=ignored)
-        failure.run = run
-        seen = run.breaks_of(failure.rule)
-        if seen:
-            failure.violation = seen[0]
-            failure.conjunct = seen[0].conjunct
-            broken = {v.rule for v in run.broken} - {failure.rule}
-            failure.also = sorted(broken, key=lambda rule: registry.rules[rule].order)
-        failure.messages = run.protocol_messages
-        self.findings.failures[failure.rule] = failure
-
-    def _shrink_fault(self) -> None:
-        run = self.findings.fault_run
-        if run is None or run.fault is None or "no answer within" in str(run.fault):
-            return  # a hang is not shortened: each try would take as long
-        target = Target.of_fault(run.fault)
-        again = replay(self.factory, run.script)
-        if again.fault is None or not target.is_hit_by(again):
-            return
-        script = Shrinker(self.factory, run.script, target, self.depth.shrink_s).shrink()
-        self.findings.fault_run = replay(self.factory, script)
+        """What has failed since, where the search goes on."""
+        Shortener(self).new()
 
     # --- parts -------------------------------------------------------------------------------------------
 
@@ -389,10 +336,23 @@ class Check:
             driver = negotiated(self.start, script.settings, self.findings.refused_settings)
         except Contradiction:
             return
+        except ProtocolError as fault:
+            if not self.findings.runs:
+                raise  # there is none to be had
+            self.findings.runs += 1
+            self.findings.faults.append(fault)
+            return
         driver.observe_every = observe_every
         driver.run(script.ops)
         driver.drain()
         self._finished(driver, stage)
+        if self.stop_at is None:
+            self._look_behind(driver, stage)
+
+    def _look_behind(self, driver: Driver, stage: str) -> None:
+        if self._behind is None:
+            self._behind = Behind(self, self.depth.shrink_s)
+        self._behind.look(driver, stage)
 
     def _finished(self, driver: Driver, stage: str) -> None:
         self.findings.add(driver, stage)
@@ -402,8 +362,11 @@ class Check:
                 self._scripts.sort(key=script_size, reverse=True)
                 del self._scripts[MOST_RERUN_SCRIPTS:]
 
-    def is_enough(self) -> bool:
-        """Whoever breaks the protocol again and again is not asked further."""
+    def is_enough(self, faulty_s: float = 0.0) -> bool:
+        """Whoever breaks the protocol again and again is not asked further, or only as long as it costs little."""
         if self.stop_at is not None and self.stop_at in self.findings.broken:
             return True
-        return len(self.findings.faults) >= MOST_FAULTS
+        if len(self.findings.faults) < MOST_FAULTS:
+            return False
+        hangs = sum("no answer within" in str(fault) for fault in self.findings.faults)
+        return hangs >= MOST_FAULTS or time.monotonic() - self._begun > faulty_s

@@ -6,13 +6,14 @@ A run is listened to as it goes (`ear.py`), and counted when it is over; nothing
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from attrs import Factory, define, fields_dict, frozen
 
 from schedspec.spec.catalogue import registry
 from schedspec.spec.printed import printed
+from schedspec.spec.programs import MOST_PROGRAMS
 from schedspec.spec.registry import Conjunct
 from schedspec.spec.transfers import registry as transfers
 from schedspec.spec.vocabulary import Capabilities, Settings, Unsupported
@@ -186,7 +187,7 @@ def _held(conjuncts: Sequence[Conjunct], times: Sequence[int], shown: Capabiliti
         yield conjuncts[number].name, times[number]
 
 
-@cache
+@lru_cache(MOST_PROGRAMS)
 def _guards(between: bool, observes: Any, ordered: bool, claims: frozenset[str]) -> tuple[int, ...]:
     """The guards that bind such a subject."""
     shown = Capabilities(observes=observes, ordered=ordered, claims=claims)

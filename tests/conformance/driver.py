@@ -1,12 +1,13 @@
 """The driver: does operations to a subject, plays the engine, and has the monitor judge each message.
 
-It stops at the first message that breaks a rule: what follows a broken state says nothing.
+It stops at the first message that breaks a rule: what follows a broken state says nothing.  Where it is told to go on
+behind what snapshots show, it does: the state is built from deltas alone, and a wrong snapshot leaves it as it is.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 from attrs import Factory, define, evolve
 
@@ -48,9 +49,10 @@ MOST_WAITS = 8
 @define(eq=False)
 class Driver:
     """One run of one subject.  `messages` is its trace, `ops` its script, `broken` what the last message broke,
-    `fault` how the subject broke the protocol.  A broken SHOULD leaves the state sound, and so does a wrong answer at
-    the door: the run goes on, and `advice` has the first break of each, with the number of operations until then.
-    `heard` is told each message.  `monitor` is that of one pool, or of two."""
+    `fault` how the subject broke the protocol, `asked` the call that has no answer then.  A broken SHOULD leaves the
+    state sound, and so does a wrong answer at the door, or a snapshot (`past_snapshots`): the run goes on, and `advice`
+    has the first break of each, with the number of operations until then.  `heard` is told each message.  `monitor` is
+    that of one pool, or of two."""
 
     subject: Subject
     settings: Settings
@@ -66,10 +68,12 @@ class Driver:
     broken: list[Violation] = Factory(list)
     advice: dict[str, tuple[Violation, int]] = Factory(dict)
     fault: ProtocolError | None = None
+    asked: Message | None = None
     crashed: bool = False
     snapshots: int = 0
     now_ns: int = 0
     keep_messages: bool = True
+    past_snapshots: bool = False
     observe_every: int = 1
     last_plan: Plan | None = None
     heard: Callable[[Message], None] = lambda message: None
@@ -96,12 +100,22 @@ class Driver:
         explain: bool = False,
         timeout_s: float | None = 10.0,
         keep_messages: bool = True,
+        past_snapshots: bool = False,
     ) -> "Driver":
         """A fresh subject.  Raises Unsupported or ProtocolError if there is none to be had."""
         subject = guarded(factory, timeout_s)(settings, seed)
         header = Header(settings=settings, capabilities=subject.capabilities(), seed=seed, subject=name)
         monitor = new_monitor(header, explain=explain)
-        return cls(subject, settings, seed, monitor, header, ignored, keep_messages=keep_messages)
+        return cls(
+            subject,
+            settings,
+            seed,
+            monitor,
+            header,
+            ignored,
+            keep_messages=keep_messages,
+            past_snapshots=past_snapshots,
+        )
 
     @property
     def over(self) -> bool:
@@ -189,10 +203,8 @@ class Driver:
     def _broken_by(self, fault: ProtocolError, rule: str) -> Violation:
         """A rule that an answer breaks so plainly that the answer is none."""
         says = registry.rules[rule].statement
-        conjunct = f"{rule}.protocol"
-        return Violation(
-            rule=rule, conjunct=conjunct, says=says, message=len(self.messages) + 1, facts={"fault": str(fault)}
-        )
+        bad = len(self.messages) + (self.asked is not None)
+        return Violation(rule=rule, conjunct=f"{rule}.protocol", says=says, message=bad, facts={"fault": str(fault)})
 
     def _longest_hold_ns(self) -> int:
         """Until a deferral is over, and a window of a rate."""
@@ -228,30 +240,37 @@ class Driver:
             self.now_ns = max(now, self.retry_ns)
             yield self._submit(evolve(self.refused, id=f"{self.refused.id}+"), None)
         elif op.kind == "cancel":
-            yield Message("cancel", now, op.id, subject.cancel(op.id, now))
+            yield self._ask("cancel", op.id, subject.cancel)
         elif op.kind == "leave":
-            event = {"type": DISCONNECTED, "request": op.id}
-            yield Message("notify", now, event, subject.notify(event, now))
+            yield self._ask("notify", {"type": DISCONNECTED, "request": op.id}, subject.notify)
         elif op.kind in TOLD:
-            told = self.link.told(op)
-            yield Message("notify", now, told, subject.notify(told, now))
+            yield self._ask("notify", self.link.told(op), subject.notify)
         elif op.kind == "answer":
             kind = RESOLVED if op.is_there else DEPENDENCY_FAILED
-            event = {"type": kind, "request": op.id, "dependency": op.dependency}
-            yield Message("notify", now, event, subject.notify(event, now))
+            yield self._ask("notify", {"type": kind, "request": op.id, "dependency": op.dependency}, subject.notify)
         elif op.kind == "step":
+            self.asked = Message("step", now, None, None)
             plan = self.last_plan = subject.step(now)
             yield Message("step", now, None, plan)
             if plan.request:
                 self._plans.append(plan)
                 self._planned_ns.append(now)
         else:
-            now = self._pass_time(op.back) if op.kind == "complete" else now
+            if op.kind == "complete":
+                self._pass_time(op.back)
             outcome = self._next_outcome(op.back) if op.kind == "complete" else self._outcomes[-op.back]
-            yield Message("complete", now, outcome, subject.complete(outcome, now))
+            yield self._ask("complete", outcome, subject.complete)
+
+    def _ask(
+        self, kind: Literal["cancel", "notify", "complete"], given: Any, call: Callable[[Any, int], Any]
+    ) -> Message:
+        """The call with its answer, deltas."""
+        self.asked = Message(kind, self.now_ns, given, None)
+        return Message(kind, self.now_ns, given, call(given, self.now_ns))
 
     def _submit(self, request: Request, stop_after: int | None, pauses: tuple[int, ...] = ()) -> Message:
         self.engine.expect(request.id, request.prompt_tokens, stop_after, pauses)
+        self.asked = Message("submit", self.now_ns, request, None)
         receipt = self.subject.submit(request, self.now_ns)
         if receipt.verdict == "refused" and receipt.retry_after_ns is not None:
             self.refused, self.retry_ns = request, self.now_ns + receipt.retry_after_ns
@@ -259,7 +278,7 @@ class Driver:
             self.refused = None
         return Message("submit", self.now_ns, request, receipt)
 
-    def _pass_time(self, back: int) -> int:
+    def _pass_time(self, back: int) -> None:
         """Where a time model is declared, steps take as long as it says, one after the other."""
         door = self.settings.door
         began_ns = max(self._free_ns, self._planned_ns[back - 1])
@@ -267,7 +286,6 @@ class Driver:
         if door.has_time_model:
             self._free_ns = began_ns + door.takes_ns(sum(self._plans[back - 1].tokens))
             self.now_ns = max(self.now_ns, self._free_ns)
-        return self.now_ns
 
     def _next_outcome(self, back: int) -> Outcome:
         plan = self._plans[back - 1]
@@ -277,6 +295,7 @@ class Driver:
         return outcome
 
     def _judge(self, message: Message) -> None:
+        self.asked = None
         if self.keep_messages:
             self.messages.append(message)
         self.heard(message)
@@ -288,7 +307,8 @@ class Driver:
             if violation.rule in self.ignored:
                 self.went_past |= rule.level == "MUST"
                 continue
-            if rule.level == "SHOULD" or rule.family == DOOR:
+            is_shown = self.past_snapshots and message.kind == "observe"
+            if rule.level == "SHOULD" or rule.family == DOOR or is_shown:
                 self.advice.setdefault(violation.rule, (violation, len(self.ops)))
             else:
                 self.broken.append(violation)
@@ -305,7 +325,9 @@ class Driver:
     def _look(self) -> None:
         if self.header.capabilities.observes == "decisions":
             return
+        self.asked = Message("observe", self.now_ns, None, None)
         shown = self.subject.observe()
+        self.asked = None
         if shown is not None:
             self.snapshots += 1
             self._judge(Message("observe", self.now_ns, None, shown))

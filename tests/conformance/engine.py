@@ -6,6 +6,8 @@ the workload's secret: the scheduler sees the declared length only.
 """
 
 from collections.abc import Iterator
+from itertools import compress
+from operator import add
 from typing import Any
 
 from attrs import Factory, define
@@ -55,13 +57,17 @@ class Engine:
 
     def _tokens(self, plan: Plan, digests: list[int]) -> Outcome:
         """One for each entry that samples: nobody has drafts, or calls a tool."""
-        rows = list(self._sampled(plan, digests))
-        last = self.stop_after.get
+        last, prompts = self.stop_after, self.prompt_tokens
+        ends = map(add, plan.start, plan.tokens)
+        requests = list(compress(plan.request, plan.samples))
         return Outcome(
             step=plan.step,
-            request=[request for request, _, _ in rows],
-            token=[digest % VOCABULARY for _, digest, _ in rows],
-            stop=[place >= last(request, place + 1) for request, _, place in rows],
+            request=requests,
+            token=[digest % VOCABULARY for digest in compress(digests, plan.samples)],
+            stop=[
+                request in last and end - prompts[request] + 1 >= last[request]
+                for request, end in zip(requests, compress(ends, plan.samples), strict=True)
+            ],
         )
 
     def _sampled(self, plan: Plan, digests: list[int]) -> Iterator[tuple[str, int, int]]:

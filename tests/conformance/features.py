@@ -157,6 +157,12 @@ def with_victims(dice: Random, settings: Settings) -> Settings:
     return with_setting(settings, "victim", other) if is_other else settings
 
 
+def with_depth(dice: Random, settings: Settings) -> Settings:
+    """Where steps overlap, now and then three of them do, if nothing that was drawn is about two."""
+    is_free = settings.overlap_depth == 2 and not settings.pools.are_two and settings.door == OPEN
+    return evolve(settings, overlap_depth=3) if is_free and dice.random() < 0.3 else settings
+
+
 def on_the_clock(dice: Random, ops: Sequence[Op], settings: Settings) -> Sequence[Op]:
     """Now and then time passes between calls, most often where it is told what it was spent on."""
     if dice.random() >= (0.7 if settings.log_decisions else 0.1):

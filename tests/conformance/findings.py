@@ -1,7 +1,7 @@
 """What a check has seen: runs, counts, failures; and the verdict of each rule that follows."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from attrs import Factory, define, evolve, frozen
@@ -15,7 +15,7 @@ from schedspec.spec.vocabulary import Capabilities, Unsupported
 
 from .coverage import Coverage, held_in
 from .determinism import Difference
-from .driver import Driver
+from .driver import DOOR, Driver
 from .replaying import Replayed
 from .script import Script
 from .shrink import script_size
@@ -25,7 +25,8 @@ INTERRUPTED = 130
 
 @define(kw_only=True)
 class Failure:
-    """How a rule fails: where it was seen, the shortest script, and the run of it that is explained."""
+    """How a rule fails: where it was seen, the shortest script, and the run of it that is explained.  `alone`: another
+    rule ends that run before, so this one is judged alone; `stays`: why its trace is long, if it is."""
 
     rule: str
     conjunct: str
@@ -36,6 +37,29 @@ class Failure:
     violation: Violation | None = None
     difference: Difference | None = None
     messages: int = 0
+    alone: bool = False
+    stays: str = ""
+
+    @property
+    def is_of_workload(self) -> bool:
+        return self.stage.startswith("workload")
+
+
+LATE = ("LIVE",)
+"""Families that tell what came of it, some time after."""
+
+
+def telling(failure: Failure) -> tuple[bool, int, int, tuple[int, int]]:
+    """The key of the order in which failures are shown: the most telling first.
+
+    A MUST before a SHOULD, which is advice.  Then what a call did wrong, before what came of that (who waits for ever),
+    what a snapshot or a log shows of it, and what two runs do not have in common: these are the same fault seen from
+    afar.  Among equals the shortest trace.
+    """
+    rule = registry.rules[failure.rule]
+    tier = 1 if rule.family in LATE else 2 if rule.form == "snapshot" or rule.family == "OBS" else 0
+    tier = 3 if rule.form == "run" else tier
+    return rule.level == "SHOULD", tier, failure.messages, rule.order
 
 
 @frozen
@@ -88,14 +112,17 @@ class Findings:
         if driver.fault is not None:
             self.faults.append(driver.fault)
             self.fault_run = self.fault_run or driver
-        new = self._unknown(driver.broken)
-        broken = {violation.rule for violation in new}
-        for violation in new:
-            self._keep(violation, driver.script, broken, stage)
-        for violation, ops in driver.advice.values():
-            script = evolve(driver.script, ops=driver.script.ops[:ops])
-            if not self.known_by(violation.conjunct):
-                self._keep(violation, script, {violation.rule}, stage)
+        before: set[str] = set()
+        for together, ops in breaks_of(driver):
+            new = self._unknown(together)
+            broken = {violation.rule for violation in new}
+            script = driver.script if ops is None else evolve(driver.script, ops=driver.script.ops[:ops])
+            for violation in new:
+                self._keep(violation, script, broken, before, stage)
+            ending = [violation for violation in together if ends_a_run(violation)]
+            before |= {violation.rule for violation in ending}
+            if any(self.known_by(violation.conjunct) for violation in ending):
+                break
 
     def count(self, capabilities: Capabilities, exercised: Mapping[str, int], runs: int) -> None:
         """Runs that broke nothing, or whose breaks are added by themselves."""
@@ -120,7 +147,7 @@ class Findings:
     def _unknown(self, broken: Sequence[Violation]) -> list[Violation]:
         """What neither is known nor explained by something known that broke with it.
 
-        A run ends at a known failure as at any other, quietly: only the other runs go on.  To go past it would be
+        A run ends at a known MUST as at any other, quietly: only the other runs go on.  To go past it would be
         sound for no MUST: after a wrong account of blocks the state says nothing, and who was let in though it never
         fits, or is left out for ever, breaks LIVE rules later, which would look new.
         """
@@ -138,9 +165,10 @@ class Findings:
                 new.append(violation)
         return new
 
-    def _keep(self, violation: Violation, script: Script, broken: set[str], stage: str) -> None:
+    def _keep(self, violation: Violation, script: Script, broken: set[str], before: set[str], stage: str) -> None:
+        """`broken`: what broke with it, `before` what snapshots showed before."""
         rule = violation.rule
-        explained = rule not in registry.weakest(broken)
+        explained = rule not in registry.weakest(broken | before)
         also = sorted(broken - {rule}, key=lambda other: registry.rules[other].order)
         failure = Failure(rule=rule, conjunct=violation.conjunct, stage=stage, script=script, also=also)
         self.keep(failure, (int(explained), script_size(script)))
@@ -155,6 +183,10 @@ class Findings:
     def broken(self) -> set[str]:
         return set(self.examples_of)
 
+    def told(self) -> list[Failure]:
+        """The failures that have a trace of their own, the most telling first."""
+        return sorted(self.failures.values(), key=telling)
+
 
 @frozen(kw_only=True)
 class RuleResult:
@@ -168,6 +200,27 @@ class RuleResult:
     messages: int | None
     reason: str | None = None
     link: str | None = None
+
+
+def ends_a_run(violation: Violation) -> bool:
+    """Neither advice nor an answer at the door."""
+    rule = registry.rules[violation.rule]
+    return rule.level == "MUST" and rule.family != DOOR
+
+
+def breaks_of(driver: Driver) -> Iterator[tuple[list[Violation], int | None]]:
+    """What broke together, with the number of operations until then (None: all of them): advice and the door, each by
+    itself; then in the order of the run what a snapshot showed, and what ended it."""
+    together: dict[int, list[Violation]] = {}
+    for violation, ops in driver.advice.values():
+        if ends_a_run(violation):
+            together.setdefault(ops, []).append(violation)
+        else:
+            yield [violation], ops
+    for ops, some in sorted(together.items()):
+        yield some, ops
+    if driver.broken:
+        yield driver.broken, None
 
 
 def results(findings: Findings) -> dict[str, RuleResult]:
@@ -213,7 +266,7 @@ def _verdict(findings: Findings, rule: Rule) -> Verdict:
         if findings.faults:
             return "void"
         return "unknown" if findings.interrupted else "not exercised"
-    if findings.faults or findings.interrupted:
+    if rule.id not in findings.missing and (findings.faults or findings.interrupted):
         return "void" if findings.faults else "unknown"
     if rule.form == "run" and rule.id not in findings.missing:
         return "not exercised"

@@ -180,15 +180,29 @@ def search(
     policies: Sequence[Policy] = (),
 ) -> None:
     """So many examples from one seed."""
-    machine = seed(seed_value)(machine_for(start, refused, finished, policies))
-    run_state_machine_as_test(
-        machine,
-        settings=hypothesis_settings(
-            max_examples=examples,
-            stateful_step_count=steps,
-            phases=(Phase.generate,),
-            database=None,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    Search(start, refused, policies).run(finished, examples=examples, seed_value=seed_value, steps=steps)
+
+
+class Search:
+    """One machine for many searches: Hypothesis remembers each machine class for as long as the process lives."""
+
+    def __init__(
+        self, start: Callable[[Settings], Driver], refused: dict[str, Unsupported], policies: Sequence[Policy] = ()
+    ) -> None:
+        self.finished: Callable[[Driver], None] = lambda driver: None
+        self.machine = machine_for(start, refused, lambda driver: self.finished(driver), policies)
+
+    def run(self, finished: Callable[[Driver], None], *, examples: int, seed_value: int, steps: int) -> None:
+        """So many examples from one seed; `finished` gets the driver of each."""
+        self.finished = finished
+        run_state_machine_as_test(
+            seed(seed_value)(self.machine),
+            settings=hypothesis_settings(
+                max_examples=examples,
+                stateful_step_count=steps,
+                phases=(Phase.generate,),
+                database=None,
+                deadline=None,
+                suppress_health_check=list(HealthCheck),
+            ),
+        )

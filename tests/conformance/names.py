@@ -1,17 +1,37 @@
-"""Names that are too long to be read, and what is shown instead of them."""
+"""Names and texts that others chose: too long to be read, or not fit for a terminal; and what is shown instead."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from schedspec.spec.protocol import cut
 from schedspec.spec.vocabulary import Message
 
 LONGEST_NAME = 60
 END_LENGTH = 24
+MOST_LINES_OF_OTHERS = 40
+LONGEST_LINE_OF_OTHERS = 200
+
+
+def counted(number: int, thing: str) -> str:
+    """A number and its noun.
+
+    >>> counted(1, "row"), counted(2_000, "row")
+    ('1 row', '2,000 rows')
+    """
+    return f"{number:,} {thing}" + ("" if number == 1 else "s")
 
 
 def printable(text: str) -> str:
     """Names come from anybody: what would move the cursor, or turn a line around, is shown as its escape."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def bounded(lines: Sequence[str], most: int = MOST_LINES_OF_OTHERS) -> tuple[str, ...]:
+    """Of what somebody else wrote: so many lines, both ends, each of a length that can be read."""
+    if len(lines) > most:
+        half = most // 2
+        lines = [*lines[:half], f"  … {counted(len(lines) - 2 * half, 'line')} left out", *lines[-half:]]
+    return tuple(printable(cut(line, LONGEST_LINE_OF_OTHERS)) for line in lines)
 
 
 def short_name(name: str) -> str:

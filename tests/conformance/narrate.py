@@ -29,6 +29,7 @@ from schedspec.spec.vocabulary import (
 )
 
 from .instead import GLOSSARY, INSTEAD
+from .names import counted
 from .writes import Writes
 
 MOST_IN_A_ROW = 8
@@ -94,27 +95,37 @@ class Teller:
 
     def told(self, message: Message) -> tuple[str, str]:
         """The call, and its answer."""
+        call = self.call(message)
         if message.kind == "submit":
-            return f"submit {self.request(message.given)}", self.receipt(message.answer)
+            return call, self.receipt(message.answer)
+        return call, self.plan(message.answer) if message.kind == "step" else self.deltas(message.answer)
+
+    def call(self, message: Message) -> str:
+        """What is asked.  Which number a step gets its answer says."""
+        given = message.given
+        if message.kind == "submit":
+            return f"submit {self.request(given)}"
         if message.kind == "cancel":
-            return f"cancel {message.given}", self.deltas(message.answer)
+            return f"cancel {given}"
         if message.kind == "step":
-            pool = f" of the {message.answer.pool} pool" if message.answer.pool else ""
-            return f"step {message.answer.step}{pool}", self.plan(message.answer)
+            plan = message.answer
+            return "step" if plan is None else f"step {plan.step}" + (f" of the {plan.pool} pool" if plan.pool else "")
         if message.kind == "complete":
-            again = "again: " if message.given.step in self.completed else ""
-            self.completed.add(message.given.step)
-            call = f"{again}complete step {message.given.step}{self.outcome(message.given)}"
-            return call, self.deltas(message.answer)
-        if message.given.get("type") in TRANSFER_EVENTS:
-            return f"{TRANSFER_EVENTS[message.given['type']]} {message.given['transfer']}", self.deltas(message.answer)
-        if message.given.get("type") == DISCONNECTED:
-            return f"the client of {message.given.get('request')} is gone", self.deltas(message.answer)
-        if (heard := answer_in(message.given)) is not None:
+            again = "again: " if given.step in self.completed else ""
+            self.completed.add(given.step)
+            return f"{again}complete step {given.step}{self.outcome(given)}"
+        return message.kind if message.kind == "observe" else self.news(given)
+
+    def news(self, event: Mapping[str, Any]) -> str:
+        """What the world tells."""
+        if event.get("type") in TRANSFER_EVENTS:
+            return f"{TRANSFER_EVENTS[event['type']]} {event['transfer']}"
+        if event.get("type") == DISCONNECTED:
+            return f"the client of {event.get('request')} is gone"
+        if (heard := answer_in(event)) is not None:
             request, dependency, is_there = heard
-            news = "is there" if is_there else "failed"
-            return f"{dependency} of {request} {news}", self.deltas(message.answer)
-        return f"notify {message.given}", self.deltas(message.answer)
+            return f"{dependency} of {request} {'is there' if is_there else 'failed'}"
+        return f"notify {event}"
 
     def request(self, request: Request) -> str:
         """What it asks for; with a prefix cache also with whom it shares a prefix."""
@@ -313,10 +324,6 @@ def ranges(numbers: Sequence[int]) -> str:
     return ", ".join(parts)
 
 
-def counted(number: int, thing: str) -> str:
-    return f"{number:,} {thing}" + ("" if number == 1 else "s")
-
-
 # --- Let, Then, However, Instead ----------------------------------------------------------------------------
 
 
@@ -408,6 +415,15 @@ def as_code(value: object) -> str:
         items = ", ".join(map(as_code, value))
         return f"({items},)" if len(value) == 1 else f"({items})"
     return json.dumps(value) if isinstance(value, (str, dict)) else repr(value)
+
+
+def call_in_words(messages: Sequence[Message], asked: Message, *, caching: bool = False) -> str:
+    """A call that got no answer, after these messages."""
+    teller = Teller(caching=caching)
+    for message in messages:
+        if message.kind not in ("observe", "end"):
+            teller.call(message)
+    return teller.call(asked)
 
 
 def _then(messages: Sequence[Message], violation: Violation, teller: Teller) -> str:

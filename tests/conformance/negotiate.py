@@ -57,7 +57,7 @@ INSTEAD: dict[str, tuple[object, ...]] = {
     "phase_first": ("admission", "decode", "prefill", "alternate"),
     "batching": ("iteration", "request"),
     "disjoint_steps": (False, True),
-    "overlap_depth": (1, 2),
+    "overlap_depth": (2, 1),
     "seats": (8, 4, 2, 1),
     "block_size": (4, 8, 16, 2, 1),
     "pools": (COLOCATED, Pools(decode_blocks=64, decode_seats=8, decode_token_budget=64, transfer_ns=1_000)),

@@ -17,17 +17,27 @@ from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import Header, Message
 
 from .determinism import Difference
-from .names import Names, is_call, printable
+from .names import Names, bounded, is_call, printable
 from .narrate import Line, Teller, let, proof, step_table, version_in_words, who_matters
 from .timeline import Timeline
 
 WIDTH = 120
 MOST_LINES = 40
 LEAST_ROWS = 6
+MOST_TOLD = 16
 """A page that has a lot to say is rather too long than without its table."""
 
 VOID = "void"
 """What stands for a rule where the protocol was broken."""
+ANSWERS = {
+    "submit": "a receipt",
+    "cancel": "deltas, and [] for who is unknown or has ended",
+    "notify": "deltas, and [] for news that say nothing to it",
+    "step": "a plan, and one that runs nobody where nothing can run",
+    "complete": "deltas, and [] for a result that came before, or of who is gone",
+    "observe": "a snapshot, or None",
+}
+"""What is an answer, whatever was asked."""
 LONG_NAME = re.compile(r"[^\s\[(]{60,}")
 LEGEND = re.compile(r"(?<![\w.])\S+\[\d+,\d+\)\*?")
 SECOND_TIMES = {
@@ -44,7 +54,8 @@ Kind = Literal["title", "text", "bad"]
 class Case:
     """A broken rule in a run, or `VOID`.  `mode` and `found`: how it was looked for; `again`: the command that shows it
     once more; `files`: where the rest is.  `before`: calls of a long run that came before these messages; then
-    `timeline` knows how they ended."""
+    `timeline` knows how they ended.  Of a broken protocol `unanswered` is the call that got no answer ("": the last
+    message is the bad one), and `told` what the subject left beside it: a traceback, or the end of its stderr."""
 
     rule: str
     header: Header
@@ -58,6 +69,8 @@ class Case:
     files: str = ""
     before: int = 0
     timeline: Timeline | None = None
+    unanswered: str = ""
+    told: Sequence[str] = ()
 
 
 @frozen
@@ -76,6 +89,7 @@ class Page:
         self.lines = [evolve(n, call=names.short(n.call), answer=names.short(n.answer)) for n in case_table(case)]
         told = (("Subject", _subject(case)), *case_proof(case))
         self.above = [(word, _shorter(names.short(text))) for word, text in told]
+        self.told = list(bounded(case.told, MOST_TOLD))
         self.below = [(word, printable(text)) for word, text in _notes(case)]
         self.matter = frozenset() if case.violation is None else who_matters(case.messages, case.violation)
 
@@ -86,8 +100,9 @@ class Page:
         above = [Row("text", line) for pair in self.above for line in _paragraph(*pair, width)]
         below = [Row("text", line) for pair in self.below for line in _paragraph(*pair, width)]
         legend = [Row("text", f"     {line}") for line in self.legend(width - 5)]
-        room = MOST_LINES - len(head) - len(above) - len(below) - len(legend)
-        return [*head, *above, *self._table(width, room), *legend, *below]
+        told = [Row("text", f"     {line}") for line in self.told]
+        room = MOST_LINES - len(head) - len(above) - len(below) - len(legend) - len(told)
+        return [*head, *above, *self._table(width, room), *legend, *told, *below]
 
     def markdown(self) -> list[str]:
         """For a tracker: a title, the proof as a list, the table as it is."""
@@ -95,10 +110,11 @@ class Page:
         above = [line for pair in self.above for line in _item(*pair)]
         below = [line for pair in self.below for line in _item(*pair)]
         legend = self.legend(WIDTH)
-        room = MOST_LINES - len(head) - len(above) - len(legend) - len(below) - 4
+        room = MOST_LINES - len(head) - len(above) - len(legend) - len(below) - len(self.told) - 4
         rows = [row.text for row in self._table(WIDTH, room)]
         table = ["", "```text", *rows, *legend, "```", ""] if rows else [""]
-        return [*head, *above, *table, *below]
+        told = [*fenced(self.told), ""] if self.told else []
+        return [*head, *above, *table, *told, *below]
 
     def legend(self, width: int = WIDTH) -> list[str]:
         """How entries are written, by an example."""
@@ -135,16 +151,23 @@ def case_table(case: Case) -> list[Line]:
     lines = step_table(case.messages, bad, matter, caching=case.header.settings.prefix_caching, before=case.before)
     if case.difference is not None:
         return [evolve(n, bad=n.number == case.difference.message) for n in lines]
-    if case.violation is not None and case.violation.message > len(case.messages):
-        number = lines[-1].number + 1 if lines else 1
-        lines.append(Line(number, "the next call", str(case.violation.facts.get("fault", "cannot be read")), True))
+    fault = case.violation.facts.get("fault") if case.violation is not None else None
+    if fault is not None and case.unanswered:
+        lines.append(Line(lines[-1].number + 1 if lines else 1, case.unanswered, str(fault), True))
+    elif fault is not None:
+        lines = [evolve(line, answer=f"{line.answer} – {fault}") if line.bad else line for line in lines]
     return lines
 
 
 def case_proof(case: Case) -> Iterator[tuple[str, str]]:
     if case.rule == VOID and case.violation is not None:
         yield "Let", let(case.header.settings, case.messages, Teller())
-        yield "Then", str(case.violation.facts.get("fault", "the next answer cannot be read"))
+        fault = str(case.violation.facts.get("fault"))
+        yield "Then", f"it is asked: {case.unanswered}" if case.unanswered else _last_call(case)
+        yield "However", f"{fault}; of what this run would have shown from here on nothing is known"
+        method = fault.split(":")[0].split(" ")[0]
+        if method in ANSWERS:
+            yield "Instead", f"{method} answers {ANSWERS[method]} (spec/PROTOCOL.md)"
     elif case.difference is not None:
         yield from _difference(case, case.difference)
     elif case.violation is not None:
@@ -163,6 +186,11 @@ def _difference(case: Case, difference: Difference) -> Iterator[tuple[str, str]]
     yield "Instead", "both answers are the same"
 
 
+def _last_call(case: Case) -> str:
+    lines = [line for line in case_table(case) if line.bad]
+    return f"{lines[-1].call} was answered" if lines else "the next answer cannot be read"
+
+
 def _subject(case: Case) -> str:
     parts = [f"{case.header.subject} ({version_in_words(case.header.capabilities)})"]
     parts += [f"mode {case.mode}"] if case.mode else []
@@ -173,7 +201,7 @@ def _subject(case: Case) -> str:
 def _title(case: Case) -> str:
     rule = registry.rules.get(case.rule)
     if rule is None:
-        return f"{VOID}: the subject broke the protocol, so nothing is judged"
+        return f"{VOID}: the subject broke the protocol, so this run is judged no further"
     return f"{rule.id}: {rule.statement} ({rule.level})"
 
 
@@ -220,6 +248,13 @@ def _row(line: Line, call: int, width: int) -> list[str]:
         other = right[place] if place < len(right) else ""
         rows.append(f"{mark:6}  {one:{call}}  {other}".rstrip())
     return rows
+
+
+def fenced(lines: Sequence[str]) -> list[str]:
+    """As code in Markdown, whatever stands in it."""
+    longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return [f"{fence}text", *lines, fence]
 
 
 def _wrapped(text: str, width: int, first: str, rest: str) -> list[str]:

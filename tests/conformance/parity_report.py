@@ -9,7 +9,8 @@ from rich.text import Text
 
 from schedspec.spec.vocabulary import Settings
 
-from .narrate import counted, settings_as_code, step_table
+from .names import counted
+from .narrate import settings_as_code, step_table
 from .parity import Difference, Parity
 from .script import Script, to_json
 

@@ -26,12 +26,13 @@ from schedspec.spec.registry import Rule
 from .check import Check, Failure, Findings, exit_status, results
 from .driver import Driver
 from .files import replace_file
-from .folder import SCHEMA, empty_failures, write_case, write_told, write_trace
-from .narrate import Line, counted, step_table
+from .folder import SCHEMA, empty_failures, write_case, write_told
+from .names import counted
 from .page import VOID, Case, Page, shown_path
 from .pasted import as_test, has_test
 from .script import to_json
-from .shown import Shown, shown, void_case
+from .shown import Shown, shown
+from .voids import void_of
 
 ORDER = ("fail", "void", "unknown", "not exercised", "not observable", "not claimed", "pass")
 
@@ -94,7 +95,7 @@ def _write_failure(failures: Path, check: Check, failure: Failure) -> None:
 
 
 def _test(check: Check, failure: Failure) -> Iterator[str]:
-    return as_test(check.name, failure.rule, failure.script, only=bool(check.only))
+    return as_test(check.name, failure.rule, failure.script, only=bool(check.only) or failure.alone)
 
 
 def shown_failures(check: Check, folder: Path) -> list[Shown]:
@@ -105,7 +106,7 @@ def shown_failures(check: Check, folder: Path) -> list[Shown]:
             test=list(_test(check, failure)) if has_test(failure.rule) else (),
             trace=shown_path(folder / "failures" / f"{failure.rule}.jsonl"),
         )
-        for failure in check.findings.failures.values()
+        for failure in check.findings.told()
         if failure.run is not None
     ]
 
@@ -114,17 +115,27 @@ def _shown_fault(check: Check, folder: Path) -> list[Shown]:
     run = check.findings.fault_run
     if run is None:
         return []
+    return [shown(void_page(run, folder), trace=shown_path(folder / "failures" / f"{VOID}.jsonl"))]
+
+
+def void_page(run: Driver, folder: Path) -> Case:
+    """How the protocol was broken, with everything that its page says; `folder` is the report's."""
     stem = shown_path(folder / "failures" / VOID)
-    case = void_case(run.header, run.messages, str(run.fault), f"schedspec replay-failure {stem}.json")
-    return [shown(case, trace=f"{stem}.jsonl")]
+    return void_of(run, f"schedspec replay-failure {stem}.json", f"beside it {VOID}.md (this page), {VOID}.jsonl")
 
 
 def _write_fault(failures: Path, check: Check, run: Driver) -> None:
-    lines = [f"# void: {run.fault}", "", *table_as_markdown(step_table(run.messages, None))]
-    replace_file(failures / "void.md", "\n".join(lines) + "\n")
-    script = {"subject": check.name, "rule": "void", "conjunct": str(run.fault), "script": to_json(run.script)}
-    replace_file(failures / "void.json", json.dumps(script, indent=1) + "\n")
-    write_trace(failures / "void.jsonl", run.header, run.messages)
+    case = void_page(run, failures.parent)
+    write_case(failures, case)
+    script = {
+        "subject": check.name,
+        "rule": VOID,
+        "conjunct": str(run.fault),
+        "unanswered": case.unanswered,
+        "told": list(case.told),
+        "script": to_json(run.script),
+    }
+    replace_file(failures / f"{VOID}.json", json.dumps(script, indent=1) + "\n")
 
 
 def failure_json(check: Check, failure: Failure) -> dict[str, Any]:
@@ -139,7 +150,7 @@ def failure_json(check: Check, failure: Failure) -> dict[str, Any]:
         "message": failure.difference.message if failure.difference is not None else failure.messages,
         "stage": failure.stage,
         "also": failure.also,
-        "only": sorted(check.only),
+        "only": [failure.rule] if failure.alone else sorted(check.only),
         "script": to_json(failure.script),
     }
 
@@ -157,24 +168,22 @@ def case_of(check: Check, failure: Failure, folder: Path) -> Case:
         violation=failure.violation,
         difference=failure.difference,
         mode=check.mode,
-        found=f"found in {failure.stage}, then shortened to {counted(failure.messages, 'message')}",
+        found=_found(failure),
         also=failure.also,
         again=f"schedspec replay-failure {shown_path(folder / 'failures' / failure.rule)}.json",
         files=_files(failure.rule),
     )
 
 
+def _found(failure: Failure) -> str:
+    stays = f"; it stays long: {failure.stays}" if failure.stays else ""
+    alone = "; judged alone, since other rules break before it" if failure.alone else ""
+    return f"found in {failure.stage}, then shortened to {counted(failure.messages, 'message')}{stays}{alone}"
+
+
 def _files(rule: str) -> str:
     test = f", {rule}_test.py (a test to paste)" if has_test(rule) else ""
     return f"beside it {rule}.md (this page), {rule}.jsonl (the trace, for schedspec trace){test}"
-
-
-def table_as_markdown(lines: list[Line]) -> Iterator[str]:
-    yield "| # | call | answer |"
-    yield "| --- | --- | --- |"
-    for line in lines:
-        mark = " ✗" if line.bad else ""
-        yield f"| {line.number}{mark} | {_cell(line.call)} | {_cell(line.answer)} |"
 
 
 def _cell(text: str) -> str:
@@ -199,7 +208,10 @@ def _report(check: Check, folder: Path) -> Iterator[str]:
             f"| {rule} | {result.verdict} | {result.level} | {result.exercised} | {result.examples} | {messages} "
             f"| {_cell(registry.rules[rule].statement)} |"
         )
-    for failure in check.findings.failures.values():
+    if check.findings.fault_run is not None:
+        yield ""
+        yield from Page(void_page(check.findings.fault_run, folder)).markdown()
+    for failure in check.findings.told():
         yield ""
         yield from Page(case_of(check, failure, folder)).markdown()
 
@@ -211,12 +223,13 @@ def bound_exercised(findings: Findings) -> dict[str, int]:
 
 def headline(findings: Findings) -> str:
     """The whole run in a few words."""
-    if findings.faults:
-        return f"void, as the subject broke the protocol in {len(findings.faults)} of {findings.runs} runs"
     broken = [registry.rules[rule] for rule in findings.broken - findings.recorded.keys()]
     known = len(findings.known.keys() | findings.recorded.keys())
     parts = [_count(broken, "MUST"), _count(broken, "SHOULD")]
     text = " and ".join(part for part in parts if part)
+    if findings.faults:
+        void = f"void, as the subject broke the protocol in {len(findings.faults)} of {counted(findings.runs, 'run')}"
+        return void + (f"; besides {text}" if text else "")
     late = "nothing passes, since time was up before all was looked at"
     text = text or (
         late if findings.is_cut_short else f"every {'other ' if known else ''}rule that was exercised holds"
@@ -229,6 +242,8 @@ def headline(findings: Findings) -> str:
 def why_not_judged(findings: Findings, rule: str) -> str:
     """Why there is neither a pass nor a fail, in a few words."""
     verdict = results(findings)[rule].verdict
+    if verdict == "void":
+        return "the protocol was broken before its precondition held"
     card, shown = registry.rules[rule], findings.capabilities
     if verdict == "not claimed":
         return f"it binds who claims {' and '.join(card.binding.claims)}"

@@ -7,6 +7,8 @@ from attrs import evolve, frozen
 from schedspec.spec.vocabulary import Door, Lane, Settings
 
 from .parked_scenarios import PARKED
+from .scenarios_of_costs import BUILDERS as OF_COSTS
+from .scenarios_of_counters import BUILDERS as OF_COUNTERS
 from .scenarios_of_iterations import BUILDERS as OF_ITERATIONS
 from .scenarios_of_neighbours import BUILDERS as OF_NEIGHBOURS
 from .scenarios_of_pairs import BUILDERS as OF_PAIRS
@@ -704,5 +706,5 @@ _BUILDERS = (
     *OF_TRANSFERS,
 )
 
-LATER = (*OF_NEIGHBOURS, *OF_PRESSURE, *OF_PAIRS)
+LATER = (*OF_NEIGHBOURS, *OF_PRESSURE, *OF_PAIRS, *OF_COSTS, *OF_COUNTERS)
 """Written since pins were looked for: in no sample of theirs, whose runs have numbers (`tests/mutants/traces.py`)."""

@@ -55,6 +55,13 @@ def others_come_while_somebody_is_parked() -> _Built:
     return ("LIVE-5",), PARKING, (*ops, Op("tick", ns=60), submit("c", 2, 2), *rounds(3))
 
 
+def a_client_has_its_seats_and_another_comes() -> _Built:
+    """Whoever waits longest is held by a cap of its client, and needs the most."""
+    settings = Settings(blocks=64, block_size=1, seats=4, token_budget=8, policy="vtc", client_seats=1)
+    first = (submit("a1", 1, 6, client="A"), submit("a2", 3, 2, client="A"), *rounds(1))
+    return ("LIVE-8", "LANE-7"), settings, (*first, submit("b", 1, 2, client="B"), *rounds(9))
+
+
 BUILDERS: tuple[Callable[[], _Built], ...] = (
     prompts_that_end_inside_a_block_enter_at_once,
     the_least_urgent_was_admitted_first,
@@ -62,4 +69,5 @@ BUILDERS: tuple[Callable[[], _Built], ...] = (
     more_streams_than_tokens,
     more_streams_than_tokens_beside_prompts,
     others_come_while_somebody_is_parked,
+    a_client_has_its_seats_and_another_comes,
 )

@@ -23,11 +23,12 @@ from schedspec.spec.waiting import LIMITS, Reason, reason_of
 
 from .archives import read_recorded
 from .determinism import Difference
-from .names import is_call
+from .names import bounded, is_call
 from .page import VOID, Case, shown_path
 from .pasted import as_test, has_test
 from .stored import Stored, load_failure, read_json
 from .timeline import Decision, Timeline
+from .voids import void_case
 
 NEIGHBOURHOOD = 2_000
 """Of a long run so many messages before a break are kept."""
@@ -99,12 +100,6 @@ def by_protocol(fault: ProtocolError, rule: str, message: int) -> Violation:
     return Violation(rule=rule, conjunct=f"{rule}.protocol", says=says, message=message, facts=facts)
 
 
-def void_case(header: Header, messages: Sequence[Message], fault: str, again: str) -> Case:
-    """How the protocol was broken: by the answer that would have come next."""
-    violation = Violation(rule=VOID, conjunct=VOID, says=fault, message=len(messages) + 1, facts={"fault": fault})
-    return Case(rule=VOID, header=header, messages=messages, violation=violation, again=again)
-
-
 def shown(case: Case, *, test: Sequence[str] = (), trace: str = "") -> Shown:
     """A failure whose run is at hand."""
     timeline = case.timeline or watched(case.header, case.messages, apart=is_short(case.messages))[0]
@@ -137,7 +132,10 @@ def read_report(folder: Path) -> tuple[dict[str, Any], list[Shown]]:
 def _stored_void(trace: Path) -> Shown:
     stored = load_failure(trace.with_suffix(".json"))
     header, messages = read_recorded(trace)
-    return shown(void_case(header, list(messages), stored.conjunct, again(trace, stored)), trace=shown_path(trace))
+    case = void_case(
+        header, list(messages), stored.conjunct, again(trace, stored), stored.unanswered, bounded(stored.told)
+    )
+    return shown(case, trace=shown_path(trace))
 
 
 def stored_failure(trace: Path, told: Mapping[str, Any]) -> Shown:

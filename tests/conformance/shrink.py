@@ -57,6 +57,10 @@ def script_size(script: Script) -> int:
     return len(script.ops) * 4 + tokens
 
 
+LARGE = 200
+"""Operations of a script of which most are about requests that have long ended."""
+
+
 class Shrinker:
     """Holds the best script so far; stops when nothing helps, or its time is over, or so many candidates were run."""
 
@@ -68,10 +72,13 @@ class Shrinker:
         seconds: float,
         ignored: frozenset[str] = frozenset(),
         most_tries: int | None = None,
+        *,
+        past_snapshots: bool = False,
     ) -> None:
         self.factory = factory
         self.ignored = ignored
         self.most_tries = most_tries
+        self.past_snapshots = past_snapshots
         self.target = target
         self.best = script
         self.deadline = time.monotonic() + seconds
@@ -83,14 +90,23 @@ class Shrinker:
             self._shrink()
         return self.best
 
+    @property
+    def is_out_of_time(self) -> bool:
+        return time.monotonic() > self.deadline
+
     def _shrink(self) -> None:
         self._cut_at_failure()
+        is_large = len(self.best.ops) > LARGE
+        if is_large:
+            self._improve(recent_requests)
         before = None
         while before != self.best and not self._is_over():
             before = self.best
             self._improve(without_requests)
             self._improve(without_runs)
             self._improve(without_pairs)
+            if is_large:
+                self._improve(smaller_together)
             self._improve(plainer_settings)
             self._improve(smaller_requests)
             self._improve(plainer_names)
@@ -121,16 +137,60 @@ class Shrinker:
                     break
 
     def _is_over(self) -> bool:
-        return time.monotonic() > self.deadline or self.tries == self.most_tries
+        return self.is_out_of_time or self.tries == self.most_tries
 
     def _run(self, script: Script) -> Driver | None:
         self.tries += 1
         try:
-            driver = Driver.start(self.factory, script.settings, script.seed, ignored=self.ignored)
+            driver = Driver.start(
+                self.factory, script.settings, script.seed, ignored=self.ignored, past_snapshots=self.past_snapshots
+            )
         except (Unsupported, ProtocolError, ValueError):
             return None
         driver.run(script.ops)
         return driver
+
+
+def recent_requests(script: Script) -> Iterator[Script]:
+    """Those that came last, and whatever was done since; then twice as many."""
+    ids = [op.request.id for op in script.ops if op.request is not None]
+    count = 1
+    while count < len(ids):
+        kept = set(ids[-count:])
+        ops = [op for op in script.ops if _name(op) in kept or not _name(op)]
+        first = next(place for place, op in enumerate(ops) if op.request is not None)
+        yield evolve(script, ops=ops[first:])
+        count *= 2
+
+
+def smaller_together(script: Script) -> Iterator[Script]:
+    """All lengths at once, alone and with the pool and the budget."""
+    halves = [_halved(script, prompts=p, outputs=o) for p, o in ((True, True), (True, False), (False, True))]
+    for half in halves:
+        if half == script:
+            continue
+        for names in (("blocks", "token_budget", "watermark_blocks"), ("blocks",), ()):
+            with suppress(ValueError):
+                sizes = {name: getattr(script.settings, name) // 2 for name in names}
+                yield evolve(half, settings=evolve(script.settings, **sizes))
+
+
+def _halved(script: Script, *, prompts: bool, outputs: bool) -> Script:
+    return evolve(script, ops=[_with_half(op, prompts, outputs) for op in script.ops])
+
+
+def _with_half(op: Op, prompts: bool, outputs: bool) -> Op:
+    request = op.request
+    if request is None:
+        return op
+    prompt, output = request.prompt_ids, request.max_output_tokens
+    if prompts:
+        request = evolve(request, prompt_ids=prompt[: (len(prompt) + 1) // 2])
+    if outputs:
+        request = evolve(request, max_output_tokens=(output + 1) // 2)
+        stop = op.stop_after
+        op = evolve(op, stop_after=None if stop is None else (stop + 1) // 2)
+    return evolve(op, request=request)
 
 
 def without_requests(script: Script) -> Iterator[Script]:

@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from attrs import Factory, define, evolve, field
 
 from schedspec.spec.catalogue import registry
-from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import Policy
 
+from .behind import MOST_TRIES as MOST_TRIES_BEHIND
+from .behind import by_itself, explained_by, go_on
 from .crowds import LARGE, MEDIUM, crowd
-from .driver import Driver, all_but, replay
-from .machine import search
+from .driver import Driver
+from .machine import Search
 from .negotiate import negotiated
 from .script import Contradiction, Script
-from .shrink import Shrinker, Target
 from .variations import varied
 from .walks import walk
 
@@ -45,7 +45,6 @@ STEPS = 30
 TINY_OBSERVES_EVERY = 8
 MOST_ROUNDS: Mapping[Kind, int | None] = {"tiny": None, "varied": None, "medium": 1_000, "large": 1_500}
 RUNS_UNTIL_PASSED_OVER = 20
-MOST_TRIES_BEHIND = 3
 SHRINK_BEHIND_S = 3.0
 SHOW_EVERY_S = 0.5
 MEASURE_EVERY_S = 10.0
@@ -118,6 +117,7 @@ class Soak:
     behind: Counter[str] = Factory(Counter)
     memory: Memory = Factory(Memory)
     policies: tuple[Policy, ...] = ()
+    _search: Search | None = None
     _begun: float = field(factory=time.monotonic)
     _shown: float = 0.0
     _measured: float = 0.0
@@ -151,34 +151,27 @@ class Soak:
             with suppress(Contradiction):  # with the settings that every run has
                 driver = negotiated(self.check.start, script.settings, self.check.findings.refused_settings)
                 driver.ignored |= past
-                self._drive(driver, script, kind, lenient=bool(past))
+                self._drive(driver, script, kind)
                 self._count(driver, number, past)
         self.tallies[kind].runs += 1
         self.tallies[kind].seconds += time.thread_time() - begun
         self.check.shorten_new()
         gc.collect(2 if kind == "large" else 0)
 
-    def _drive(self, driver: Driver, script: Script, kind: Kind, *, lenient: bool) -> None:
-        """`lenient`: after a broken state the monitor may stumble, which says nothing."""
+    @staticmethod
+    def _drive(driver: Driver, script: Script, kind: Kind) -> None:
         driver.keep_messages = False
         driver.observe_every = TINY_OBSERVES_EVERY
-        try:
-            driver.run(script.ops)
-            driver.drain(MOST_ROUNDS[kind])
-        except (LookupError, ValueError, TypeError, AttributeError, AssertionError):
-            if not (lenient and driver.went_past):
-                raise
-            driver.broken.clear()
+        go_on(driver, script, MOST_ROUNDS[kind])
 
     def _draw(self, number: int) -> None:
-        search(
-            self.check.start,
-            self.check.findings.refused_settings,
+        if self._search is None:
+            self._search = Search(self.check.start, self.check.findings.refused_settings, self.policies)
+        self._search.run(
             lambda driver: self._count(driver, number, frozenset()),
             examples=EXAMPLES,
             seed_value=seed_of(self.check.seed, number),
             steps=STEPS,
-            policies=self.policies,
         )
 
     def _count(self, driver: Driver, number: int, past: frozenset[str]) -> None:
@@ -204,7 +197,7 @@ class Soak:
         if number % 2 or self.check.alone is not None or not often:
             return frozenset()
         follows = {rule for rule, tries in self.behind.items() if tries >= MOST_TRIES_BEHIND}
-        return frozenset(rule for ended in often for rule in registry.closure(ended)) | follows
+        return explained_by(often) | follows
 
     def _often_ended(self) -> list[str]:
         return sorted(rule for rule, runs in self.ended.items() if runs >= RUNS_UNTIL_PASSED_OVER)
@@ -217,19 +210,11 @@ class Soak:
             if rule in findings.broken or self.behind[rule] >= MOST_TRIES_BEHIND:
                 continue
             self.behind[rule] += 1
-            alone = self._alone(driver, violation, past)
+            script, together = evolve(driver.script, ops=tuple(driver.ops)), frozenset(v.rule for v in driver.broken)
+            alone = by_itself(self.check, script, violation, together, past, SHRINK_BEHIND_S)
             if alone is not None:
                 findings.add(alone, f"soak, behind {', '.join(self._often_ended())}")
                 self.failed[violation.conjunct] += 1
-
-    def _alone(self, driver: Driver, violation: Violation, past: frozenset[str]) -> Driver | None:
-        check = self.check
-        ignored = all_but(check.only) | past
-        target = Target(violation.conjunct, frozenset(v.rule for v in driver.broken))
-        script = evolve(driver.script, ops=tuple(driver.ops))
-        short = Shrinker(check.factory, script, target, SHRINK_BEHIND_S, ignored).shrink()
-        again = replay(check.factory, short, ignored=all_but(check.only))
-        return again if any(v.conjunct == violation.conjunct for v in again.broken) else None
 
     # --- saying it ---------------------------------------------------------------------------------------
 

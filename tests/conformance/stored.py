@@ -18,11 +18,13 @@ from .driver import Driver, all_but, replay
 from .foresight import foretold
 from .page import Case
 from .script import Script, from_json
+from .voids import void_of
 
 
 @frozen
 class Stored:
-    """`stage`: where it was found; `message`: the one that broke the rule, or the first at which two runs differ."""
+    """`stage`: where it was found; `message`: the one that broke the rule, or the first at which two runs differ.  Of a
+    broken protocol: the call that got no answer, and what the subject left beside it."""
 
     subject: str
     rule: str
@@ -32,6 +34,8 @@ class Stored:
     only: tuple[str, ...] = ()
     stage: str = ""
     message: int | None = None
+    unanswered: str = ""
+    told: tuple[str, ...] = ()
 
 
 def read_json(path: Path) -> Any:
@@ -62,7 +66,9 @@ def load_failure(path: Path) -> Stored:
     mode, only = plain.get("mode", "shipped"), tuple(plain.get("only", ()))
     stage, message = str(plain.get("stage") or ""), plain.get("message")
     at = message if isinstance(message, int) else None
-    return Stored(plain["subject"], plain["rule"], plain["conjunct"], script, mode, only, stage, at)
+    unanswered, told = str(plain.get("unanswered") or ""), plain.get("told") or ()
+    lines = tuple(map(str, told)) if isinstance(told, list) else ()
+    return Stored(plain["subject"], plain["rule"], plain["conjunct"], script, mode, only, stage, at, unanswered, lines)
 
 
 @define
@@ -87,6 +93,8 @@ class Again:
 
     def case(self) -> Case:
         """What its page says: of a rule that holds now only the table."""
+        if self.fault is not None and self.violation is None:
+            return void_of(self.run)
         return Case(
             rule=self.stored.rule,
             header=self.run.header,

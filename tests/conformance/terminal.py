@@ -44,11 +44,11 @@ COLOURS = {
 
 def print_check(check: "Check", folder: Path) -> None:
     from .check import results
-    from .report import headline
+    from .report import headline, void_page
 
     findings = check.findings
     out.print(verdicts(findings))
-    for failure in sorted(findings.failures.values(), key=lambda failure: failure.messages):
+    for failure in findings.told():
         _print_failure(check, failure, folder)
     for rule, result in results(findings).items():
         if result.verdict == "known":
@@ -72,6 +72,8 @@ def print_check(check: "Check", folder: Path) -> None:
     for name, replayed in findings.workloads.items():
         cut = " (cut short: time was up)" if replayed.cut_short else ""
         _line(f"{escape(name)}: {replayed.requests} requests, {replayed.steps} steps{cut}")
+    if findings.fault_run is not None:
+        print_page(void_page(findings.fault_run, folder))
     for fault in sorted({str(fault) for fault in findings.faults}):
         print_void(fault)
     _line(
@@ -358,7 +360,7 @@ def print_trace(judged: "Judged", folder: Path) -> None:
 
 
 def print_again(again: "Again") -> None:
-    if again.stored.rule in registry.rules:
+    if again.stored.rule in registry.rules or again.fault is not None:
         print_page(again.case())
     _line(escape(again.sentence()))
 

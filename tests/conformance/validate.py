@@ -204,6 +204,24 @@ def _cancel_in_flight(session: _Session) -> str:
     return "a result for a request that was cancelled meanwhile is dropped"
 
 
+def _again(session: _Session) -> str:
+    """While it waits, while it runs, and when it has ended."""
+    session.accept("r1")
+    for when in ("waits", "runs", "has ended"):
+        if when == "runs":
+            outcome = outcome_of(session.step())
+        elif when == "has ended":
+            session.complete(outcome)
+            session.run("r1")
+        verdict = session.submit("r1")
+        if verdict != "duplicate":
+            raise _Failed(
+                f"'r1' came again although it {when}, and was {verdict}: an id is one request's for good, so answer "
+                "{'verdict': 'duplicate', 'of': 'r1'}"
+            )
+    return "an id that came before is a duplicate: of who waits, who runs, and who has ended"
+
+
 def _refuse(session: _Session) -> str:
     settings = session.settings
     prompt = (settings.blocks + 1) * settings.block_size
@@ -252,6 +270,7 @@ _CHECKS: tuple[tuple[str, Callable[[_Session], str]], ...] = (
     ("cancel", _cancel),
     ("cancel unknown", _cancel_unknown),
     ("cancel in flight", _cancel_in_flight),
+    ("submit again", _again),
     ("refuse", _refuse),
     ("notify", _notify),
     ("observe", _observe),

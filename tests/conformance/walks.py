@@ -19,6 +19,7 @@ from .features import (
     on_the_clock,
     too_large,
     with_alternatives,
+    with_depth,
     with_door,
     with_drafts,
     with_features,
@@ -81,6 +82,7 @@ def walk_in(
         settings = with_pools(Random(f"pools {seed}"), settings)
     settings = with_drafts(Random(f"drafts {seed}"), settings)
     settings = with_victims(Random(f"victims {seed}"), settings)
+    settings = with_depth(Random(f"depth {seed}"), settings)
     ops: Iterable[Op] = too_large(Random(f"too large {seed}"), _operations(dice, mood), settings)
     if settings != world:
         asked = Random(f"requests {seed}")

@@ -14,13 +14,14 @@ from attrs import Factory, asdict, define, evolve, frozen
 
 from schedspec.spec.entering import is_held
 from schedspec.spec.monitor import Monitor, StepView
+from schedspec.spec.pool_headers import has_two_pools
 from schedspec.spec.rules.base import TraceRule
 from schedspec.spec.tracks import Track
 from schedspec.spec.vocabulary import NS_PER_S, Delta, Header, Message, Plan, Receipt, Request
 from schedspec.spec.waiting import LIMITS, Reason, reason_of
 
 from .archives import read_recorded
-from .narrate import counted
+from .names import counted
 
 MOST_NAMED = 8
 HELD = "held at the door"
@@ -277,6 +278,11 @@ def tell(path: Path, request: str) -> Story:
 
 def tell_of(header: Header, messages: Iterable[Message], request: str) -> Story:
     """The same for messages at hand.  Requests that came before are remembered only as long as they live."""
+    if has_two_pools(header):
+        raise ValueError(
+            "this run is of two pools (setting pools), and why tells of one only: what somebody waited for between them"
+            " is in the trace itself (held, pulled, transferred, released), and schedspec trace judges it"
+        )
     monitor = Monitor(header, content=False)
     requests: dict[str, Request] = {}
     listener: Listener | None = None

@@ -219,7 +219,17 @@ def who_may_fall_behind_a_prompt_holds_more_at_the_peak() -> _Built:
     return evolve(script.settings, reserve="peak", phase_first="prefill"), script.ops
 
 
+def nobody_runs_and_whoever_is_next_needs_the_whole_pool() -> _Built:
+    """OBS-2: the step looks at decodes first, of whom one is in the host, and then at prompts."""
+    settings = Settings(blocks=6, block_size=1, seats=3, token_budget=8, recover="swap", host_blocks=6, log_waits=True)
+    settings = evolve(settings, policy="priority", victim="lowest_priority")
+    settings = evolve(settings, batch_mix="exclusive", phase_first="decode")
+    ops = (submit("low", 2, 5, priority=2), submit("mid", 2, 4, priority=1), *rounds(4), submit("next", 6, 1))
+    return settings, (*ops, *rounds(14))
+
+
 _BUILDERS = (
+    nobody_runs_and_whoever_is_next_needs_the_whole_pool,
     who_may_fall_behind_holds_more_at_the_peak,
     who_may_fall_behind_a_prompt_holds_more_at_the_peak,
     the_phases_take_turns,

@@ -3,11 +3,10 @@
 The vectors come first, then the directed scenarios, corners made for mutants (`corners.py`), random walks and
 crossings of settings; of each only those runs that reach the changed line.  A mutant is noticed when a rule is broken,
 when it crashes or hangs, or when it decides otherwise than the reference did: the spec may allow that, but the
-recorded decision says no.  It is made in a child process, in which the package `schedspec.reference` is imported anew.
+recorded decision says no.  Recorded calls are made once more, and only a run that they are answered otherwise in is
+driven and judged anew.  It is made in a child process, in which the package `schedspec.reference` is imported anew.
 """
 
-import ast
-import hashlib
 import importlib
 import json
 import os
@@ -22,48 +21,36 @@ from collections.abc import Iterable, Iterator, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
-from types import CodeType, FrameType
-from typing import Any
+from types import CodeType
+from typing import Any, Literal
 
 import click
 from attrs import define, frozen
-from tests.mutants.corners import corners, crossing, logged
-from tests.mutants.mutations import ROOT, Mutant, every_mutant, sampled
-from tests.vectors.generate import is_pair
-from tests.vectors.records import read
-from tests.vectors.worlds import worlds
+from tests.mutants.mutations import Mutant, every_mutant, sampled
+from tests.mutants.recorded import BUILD, Case, cases, driven, kept_in, reaching, state_of
 
-from schedspec.conformance.driver import Driver
-from schedspec.conformance.scenarios import scenarios
-from schedspec.conformance.script import COMPLETE, STEP, Script
-from schedspec.conformance.walks import walk
-from schedspec.reference import make
-from schedspec.spec.protocol import ProtocolError
-from schedspec.spec.vocabulary import Header, Message, SettingsWarning, SubjectFactory, Unsupported
+from schedspec.conformance.subjects.guard import guarded
+from schedspec.spec.vocabulary import Message, SettingsWarning, Subject, SubjectFactory
 
 PACKAGE = "schedspec.reference"
-WALKS = 120
-CROSSINGS = 200
-CALL_S = 2.0
-MUTANT_S = 120.0
-KINDS = ("vector", "world", "scenario", "corner", "walk", "crossing")
+CALL_S = 10.0
+"""On a machine that has much else to do, a call that ends may take as long as a second or two."""
+MUTANT_S = 240.0
+LOOK_EVERY = 8
+"""Messages of which two snapshots at most are compared, where calls are made once more."""
+MADE_OF = ("reference/**/*.py", "tests/mutants/mutations.py")
 PAGE = Path(__file__).with_name("MUTATION.md")
 EQUIVALENT = Path(__file__).with_name("equivalent.json")
-DONE = ROOT / "build" / "mutation.jsonl"
-READ = ("reference/**/*.py", "spec/**/*.py", "tests/conformance/**/*.py", "tests/mutants/mutations.py")
-"""What mutants and runs of the reference depend on."""
+DONE = BUILD / "mutation.jsonl"
 
-
-@frozen
-class Case:
-    """A run of the reference; `lines`: those of its modules that it reaches."""
-
-    name: str
-    script: Script
-    header: Header
-    messages: tuple[Message, ...]
-    advice: frozenset[str]
-    lines: frozenset[tuple[str, int]]
+HOWS = {
+    "rule": "a broken rule",
+    "crash": "a crash, or an answer that is none",
+    "hang": "a call that did not end",
+    "decision": "another decision than the recorded one, which no rule forbids",
+    "state": "another state by its own account (`canonical`), which no decision shows",
+}
+"""How a mutant is noticed."""
 
 
 @frozen
@@ -73,114 +60,6 @@ class Seen:
     how: str
     what: str = ""
     case: str = ""
-
-
-# --- runs of the reference -------------------------------------------------------------------------------------
-
-
-def cases() -> list[Case]:
-    """Those that were made before, of the same sources, are not made again: to follow lines takes its time."""
-    file = _kept_in("cases")
-    made: dict[str, Case] = pickle.loads(file.read_bytes()) if file.exists() else {}
-    for name, script in _scripts():
-        if name not in made or made[name].script != script:
-            case = case_of(name, script)
-            if case is not None:
-                made[name] = case
-    file.parent.mkdir(exist_ok=True)
-    file.write_bytes(pickle.dumps(made))
-    return sorted(made.values(), key=_cost)
-
-
-def _cost(case: Case) -> tuple[int, int]:
-    return KINDS.index(case.name.split()[0]), len(case.messages)
-
-
-def _scripts() -> Iterator[tuple[str, Script]]:
-    for vector in read():
-        if vector.subject == "reference" and not is_pair(vector.rule):
-            yield f"vector {vector.id}", vector.script
-    for world in worlds():
-        comes = [world.comes[step] if step < len(world.comes) else () for step in range(world.steps)]
-        yield f"world {world.id}", Script(world.settings, 0, [op for ops in comes for op in (*ops, STEP, COMPLETE)])
-    for scenario in scenarios(0):
-        yield f"scenario {scenario.name}", scenario.script
-        yield f"corner logged: {scenario.name}", logged(scenario.script)
-    for name, script in corners():
-        yield f"corner {name}", script
-    for seed in range(WALKS):
-        yield f"walk {seed}", walk(seed)
-    for seed in range(CROSSINGS):
-        crossed = crossing(seed)
-        if crossed is not None:
-            yield f"crossing {seed}", crossed
-
-
-def case_of(name: str, script: Script) -> Case | None:
-    reached = Reached()
-    try:
-        with reached:
-            driver = driven(make, script)
-    except (Unsupported, ProtocolError, ValueError):
-        return None
-    assert not driver.over, f"{name}: the reference is clean"
-    return Case(name, script, driver.header, tuple(driver.messages), frozenset(driver.advice), frozenset(reached.lines))
-
-
-def driven(factory: SubjectFactory, script: Script) -> Driver:
-    driver = Driver.start(factory, script.settings, script.seed, timeout_s=CALL_S)
-    driver.run(script.ops)
-    driver.drain()
-    return driver
-
-
-class Reached:
-    """The lines of the reference that run meanwhile, and of each function its first one."""
-
-    def __init__(self) -> None:
-        self.lines: set[tuple[str, int]] = set()
-        self.files: dict[str, str] = {}
-
-    def __enter__(self) -> None:
-        sys.settrace(self._call)
-
-    def __exit__(self, *_: object) -> None:
-        sys.settrace(None)
-
-    def _call(self, frame: FrameType, event: str, arg: object) -> Any:
-        path = frame.f_code.co_filename
-        if path not in self.files:
-            self.files[path] = _short(path)
-        if not self.files[path]:
-            return None
-        self.lines.add((self.files[path], frame.f_code.co_firstlineno))
-        return self._line
-
-    def _line(self, frame: FrameType, event: str, arg: object) -> Any:
-        self.lines.add((self.files[frame.f_code.co_filename], frame.f_lineno))
-        return self._line
-
-
-def _short(path: str) -> str:
-    """`reference/…`, or nothing for another package."""
-    _, found, rest = path.rpartition("/reference/")
-    return f"reference/{rest}" if found else ""
-
-
-def reaching(mutant: Mutant, every: Sequence[Case]) -> list[Case]:
-    """Those that run the changed line; a change of what is made at import is in none, and all are asked."""
-    own = [case for case in every if (mutant.file, mutant.line) in case.lines]
-    return own if own or mutant.line in _inside(mutant) else list(every)
-
-
-def _inside(mutant: Mutant) -> set[int]:
-    """Lines of bodies of functions."""
-    found: set[int] = set()
-    for node in ast.walk(ast.parse(mutant.source)):
-        if isinstance(node, ast.FunctionDef):
-            last = node.body[-1].end_lineno or node.lineno
-            found |= set(range(node.body[0].lineno, last + 1))
-    return found
 
 
 # --- one mutant ------------------------------------------------------------------------------------------------
@@ -222,11 +101,42 @@ def _first_seen(mutant: Mutant, every: Sequence[Case]) -> Seen:
         factory = imported(mutant)
     except Exception as error:
         return Seen("crash", f"{type(error).__name__} at import")
+    is_state_another = Seen("")
     for case in every:
-        seen = _seen_in(factory, case)
-        if seen is not None:
-            return seen
-    return Seen("")
+        differs = difference(factory, case)
+        if differs == "answer":
+            return _seen_in(factory, case)
+        if differs == "state":
+            is_state_another = Seen("state", case=case.name)
+    return is_state_another
+
+
+def difference(factory: SubjectFactory, case: Case) -> str:
+    """Whether any of the recorded calls is answered otherwise, or leads to another state; "" if not."""
+    subject = guarded(factory, CALL_S)(case.script.settings, case.script.seed)
+    try:
+        if subject.capabilities() != case.header.capabilities:
+            return "answer"
+        state = None
+        for number, message in enumerate(case.messages):
+            if number == case.so_many:
+                state = state_of(subject, case.script)
+            if (message.kind != "observe" or number % LOOK_EVERY < 2) and answered(subject, message) != message.answer:
+                return "answer"
+    except Exception:
+        return "answer"
+    return "" if state == case.state else "state"
+
+
+def answered(subject: Subject, message: Message) -> Any:
+    now_ns, given = message.now_ns, message.given
+    if message.kind == "step":
+        return subject.step(now_ns)
+    if message.kind == "observe":
+        return subject.observe()
+    if message.kind == "end":
+        return None
+    return getattr(subject, message.kind)(given, now_ns)
 
 
 def imported(mutant: Mutant) -> SubjectFactory:
@@ -262,9 +172,11 @@ class _Loader(SourceFileLoader):
         return code
 
 
-def _seen_in(factory: SubjectFactory, case: Case) -> Seen | None:
+def _seen_in(factory: SubjectFactory, case: Case) -> Seen:
+    """How a run differs, of which some answer does."""
     try:
-        driver = driven(factory, case.script)
+        driver = driven(factory, case.script, CALL_S)
+        driver.drain()
     except Exception as error:
         return Seen("crash", type(error).__name__, case.name)
     if driver.broken:
@@ -275,29 +187,19 @@ def _seen_in(factory: SubjectFactory, case: Case) -> Seen | None:
         return Seen("rule", more[0], case.name)
     if driver.header != case.header:
         return Seen("decision", "capabilities", case.name)
-    if tuple(driver.messages) != case.messages:
-        pairs = zip(driver.messages, case.messages, strict=False)
-        kinds = (own.kind for own, other in pairs if own != other)
-        return Seen("decision", next(kinds, "another number of messages"), case.name)
-    return None
+    pairs = zip(driver.messages, case.messages, strict=False)
+    kinds = (own.kind for own, other in pairs if own != other)
+    return Seen("decision", next(kinds, "another number of messages"), case.name)
 
 
 def kept_mutants() -> list[Mutant]:
     """All, as they were made of the same sources before: a run goes on in slices."""
-    file = _kept_in("mutants")
+    file = kept_in("mutants", MADE_OF)
     if not file.exists():
         file.parent.mkdir(exist_ok=True)
         file.write_bytes(pickle.dumps(list(every_mutant())))
     made: list[Mutant] = pickle.loads(file.read_bytes())
     return made
-
-
-def _kept_in(name: str) -> Path:
-    digest = hashlib.sha256()
-    for part in READ:
-        for path in sorted(ROOT.glob(part)):
-            digest.update(path.read_bytes())
-    return DONE.with_name(f"mutation-{name}-{digest.hexdigest()[:16]}.pickle")
 
 
 # --- many ------------------------------------------------------------------------------------------------------
@@ -333,9 +235,7 @@ def page(command: str, every: int, drawn: int, found: Sequence[tuple[Mutant, See
     yield ""
     yield "| noticed by | mutants |"
     yield "| --- | ---: |"
-    names = {"rule": "a broken rule", "crash": "a crash, or an answer that is none", "hang": "a call that did not end"}
-    for how in ("rule", "crash", "hang", "decision"):
-        yield f"| {names.get(how, 'another decision than the recorded one, which no rule forbids')} | {killed[how]} |"
+    yield from (f"| {says} | {killed[how]} |" for how, says in HOWS.items())
     yield ""
     by_kind = Counter((seen.case or "import").split()[0] for _, seen in found if seen.how)
     yield "First noticed in: " + ", ".join(f"{count} {kind}" for kind, count in by_kind.most_common()) + "."
@@ -375,8 +275,10 @@ def main(sample: int, seed: int, seconds: float | None, anew: bool, again: bool,
         (mutant, before[mutant.id]) for mutant in drawn if mutant.id in before and _stays(before[mutant.id], again)
     ]
     todo = [mutant for mutant in drawn if mutant.id not in before or not _stays(before[mutant.id], again)]
-    found += list(_tried(todo, seconds)) if todo else []
-    _keep(before, found)
+    _keep(before)
+    for mutant, seen in _tried(todo, seconds) if todo else ():
+        found.append((mutant, seen))
+        _keep({mutant.id: seen}, "a")
     killed = sum(bool(seen.how) for _, seen in found)
     same = sum(not seen.how and mutant.id in equivalent() for mutant, seen in found)
     click.echo(f"{killed} of {len(found)} noticed, {same} equivalent; {len(drawn) - len(found)} not tried yet")
@@ -408,11 +310,12 @@ def _tried(todo: Iterable[Mutant], seconds: float | None) -> Iterator[tuple[Muta
         yield mutant, seen
 
 
-def _keep(before: dict[str, Seen], found: Iterable[tuple[Mutant, Seen]]) -> None:
-    kept = before | {mutant.id: seen for mutant, seen in found}
-    rows = ({"mutant": id, "how": s.how, "what": s.what, "case": s.case} for id, s in kept.items())
+def _keep(found: dict[str, Seen], mode: Literal["w", "a"] = "w") -> None:
+    """Of a mutant that comes twice the last row counts."""
+    rows = ({"mutant": id, "how": s.how, "what": s.what, "case": s.case} for id, s in found.items())
     DONE.parent.mkdir(exist_ok=True)
-    DONE.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    with DONE.open(mode, encoding="utf-8") as file:
+        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 if __name__ == "__main__":

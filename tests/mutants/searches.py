@@ -11,16 +11,20 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 from itertools import count
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
+from unittest.mock import patch
 
 from attrs import frozen
 
 from schedspec.commands.exhaust import clean_cases
 from schedspec.conformance.check import Depth
+from schedspec.conformance.small_scope import depth, graph, runs
+from schedspec.conformance.small_scope import walk as small_scope_walk
 from schedspec.conformance.small_scope.depth import SmallScope
 from schedspec.conformance.variations import varied
 from schedspec.conformance.walks import walk
@@ -80,7 +84,11 @@ def by_hypothesis(check: Hunt, deadline: float) -> None:
 
 
 def by_small_scope(check: Hunt, deadline: float) -> None:
-    SmallScope(check, clean_cases(), deadline - time.thread_time()).run()
+    """Its clock is processor time here, as that of the others is."""
+    with ExitStack() as stack:
+        for module in (depth, graph, runs, small_scope_walk):
+            stack.enter_context(patch.object(module, "monotonic", time.thread_time))
+        SmallScope(check, clean_cases(), deadline - time.thread_time()).run()
 
 
 def _runs(check: Hunt, deadline: float, one: Callable[[int], object]) -> None:
@@ -107,8 +115,8 @@ def look(target: Target, limit_s: float, seed: int) -> tuple[str, dict[str, Look
 
 def _look_by(search: Callable[[Hunt, float], None], target: Target, limit_s: float, seed: int) -> Looked:
     factory = CATALOGUE[target.name].factory if target.is_public else FAULTS[target.name]
-    depth = Depth(name="one search", search_s=limit_s, workload_s=0.0, shrink_s=0.0, examples=0, reruns=False)
-    check = Hunt(name="subject", factory=factory, seed=seed, depth=depth, wanted=frozenset(target.rules))
+    how = Depth(name="one search", search_s=limit_s, workload_s=0.0, shrink_s=0.0, examples=0, reruns=False)
+    check = Hunt(name="subject", factory=factory, seed=seed, depth=how, wanted=frozenset(target.rules))
     begun = time.thread_time()
     search(check, begun + limit_s)
     return Looked(bool(check.wanted & check.findings.broken), check.findings.runs, time.thread_time() - begun)

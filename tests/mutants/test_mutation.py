@@ -1,7 +1,7 @@
 """The runner of mutants: the draw is the same each time, and a change of the reference is noticed for what it does."""
 
 import pytest
-from tests.mutants import mutation
+from tests.mutants import mutation, recorded
 from tests.mutants.corners import corners
 from tests.mutants.mutations import ROOT, Mutant, sampled, shares
 
@@ -30,21 +30,22 @@ def mutant(file: str, old: str, new: str) -> Mutant:
     ],
 )
 def test_a_change_is_noticed_for_what_it_does(file: str, old: str, new: str, how: str) -> None:
-    case = mutation.case_of("vector", SCRIPT)
+    case = recorded.case_of("vector", SCRIPT)
     assert case is not None
     changed = mutant(file, old, new)
-    assert mutation.noticed(changed, mutation.reaching(changed, [case])).how == how
+    assert mutation.noticed(changed, recorded.reaching(changed, [case])).how == how
 
 
 def test_a_run_that_does_not_reach_the_line_is_not_asked() -> None:
-    case = mutation.case_of("vector", SCRIPT)
+    case = recorded.case_of("vector", SCRIPT)
     assert case is not None
-    assert mutation.reaching(mutant("reference/swapping.py", "    return", "    return not"), [case]) == []
+    assert recorded.reaching(mutant("reference/swapping.py", "    return", "    return not"), [case]) == []
 
 
 @pytest.mark.parametrize(("name", "script"), list(corners()))
 def test_the_reference_breaks_nothing_in_a_corner(name: str, script: Script) -> None:
-    driver = mutation.driven(make, script)
+    driver = recorded.driven(make, script)
+    driver.drain()
     assert not driver.over, name
     assert driver.advice.keys() <= {"LIVE-11"}
 

@@ -89,12 +89,15 @@ def as_bytes(log: Log) -> bytes:
 
 @frozen(eq=False)
 class Watched:
-    """A subject that is looked at whenever somebody comes, and otherwise left alone."""
+    """A subject that is looked at whenever somebody comes, and otherwise left alone; so it has to have something to
+    show."""
 
     subject: Subject
     seen: list[object] = field(factory=list)
 
     def __getattr__(self, name: str) -> object:
+        if name == "in_counts":
+            raise AttributeError(name)
         return getattr(self.subject, name)
 
     def submit(self, request: Request, now_ns: int) -> object:

@@ -140,7 +140,7 @@ def check(tmp_path: Path, name: str, *more: str) -> tuple[Result, dict[str, Any]
     ],
 )
 def test_a_broken_adapter_is_void_with_one_sentence(subject: type, sentence: str, tmp_path: Path) -> None:
-    result, report = check(tmp_path, f"{__name__}:{subject.__name__}")
+    result, report = check(tmp_path, f"{__name__}:{subject.__name__}", "--depth", "smoke")
     assert result.exit_code == 2
     assert any(sentence in fault for fault in report["faults"]), report["faults"]
     assert all("\n" not in fault for fault in report["faults"])
@@ -158,12 +158,12 @@ def test_a_broken_adapter_is_void_with_one_sentence(subject: type, sentence: str
     ],
 )
 def test_what_also_breaks_a_rule_is_red(subject: type, rule: str, tmp_path: Path) -> None:
-    _, report = check(tmp_path, f"{__name__}:{subject.__name__}")
+    _, report = check(tmp_path, f"{__name__}:{subject.__name__}", "--depth", "smoke")
     assert report["rules"][rule]["verdict"] == "fail"
 
 
 def test_what_was_judged_before_is_kept(tmp_path: Path) -> None:
-    _, report = check(tmp_path, f"{__name__}:PlansFinished")
+    _, report = check(tmp_path, f"{__name__}:PlansFinished", "--depth", "smoke")
     assert report["rules"]["LIFE-2"]["exercised"] > 0
 
 
@@ -182,7 +182,9 @@ def test_a_subject_that_cannot_be_had(name: str, sentence: str, tmp_path: Path) 
     result, _ = check(tmp_path, name)
     assert result.exit_code == 2
     assert sentence in " ".join(result.output.split()), result.output
-    assert "Traceback" not in result.output
+    own = [line for line in result.output.splitlines() if line.lstrip().startswith("File ")]
+    assert all(Path(__file__).name in line for line in own), "its traceback is the subject's, not ours"
+    assert bool(own) == name.endswith("CannotBeMade")
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from schedspec.conformance.project import Shortening
 from schedspec.conformance.script import BEGIN_TRANSFER, COMPLETE, STEP, Op, Script, cancel, rounds, submit
 from schedspec.conformance.timeline import Timeline, histories
 from schedspec.conformance.walks import walk
-from schedspec.reference import make
+from schedspec.reference import Scheduler, make
 from schedspec.reference.faults import factory
 from schedspec.spec import trace
 from schedspec.spec.vocabulary import Message, Plan, Pools, Settings
@@ -221,10 +221,49 @@ def test_a_broken_protocol_has_a_page(tmp_path: Path) -> None:
     check_report.write_pages(tmp_path, told, report.shown_failures(check, tmp_path))
     live = (tmp_path / "failures/void.html").read_text(encoding="utf-8")
     assert "the subject broke the protocol" in live
-    assert re.search(r'<tr class="bad"[^>]*><td>✗ 2</td><td[^>]*>the next call</td>', live)
+    bad = r'<tr class="bad"[^>]*><td>✗ 2</td><td[^>]*>step</td><td>step: samples is'
+    assert re.search(bad, live)
     assert call("report", tmp_path).exit_code == 0
-    assert "the next call" in (tmp_path / "failures/void.html").read_text(encoding="utf-8")
+    assert re.search(bad, (tmp_path / "failures/void.html").read_text(encoding="utf-8"))
     assert badge(told)["color"] == "critical"
+
+
+class Crashes(Scheduler):
+    def cancel(self, request_id: str, now_ns: int) -> Any:
+        return self.deeper({})[f"<img src=x>\x1b[31m{request_id}"]
+
+    def deeper(self, jobs: dict[str, Any], left: int = 40) -> dict[str, Any]:
+        return self.deeper(jobs, left - 1) if left else jobs["<i>" * 500]
+
+
+def test_a_crash_is_the_last_row_with_its_traceback_and_the_other_rules_are_judged(tmp_path: Path) -> None:
+    folder, name = tmp_path / "report", f"{__name__}:Crashes"
+    result = call("check", name, "--depth", "smoke", "--workload", "none", "--report", folder)
+    assert result.exit_code == 2
+    told = json.loads((folder / "report.json").read_text())
+    verdicts = {rule: one["verdict"] for rule, one in told["rules"].items()}
+    assert verdicts["KV-1"] == "pass"
+    assert verdicts["LIFE-6"] == "void"
+    assert verdicts["XFER-1"] == "not claimed"
+    stored = json.loads((folder / "failures/void.json").read_text())
+    call_of_it = stored["unanswered"]
+    assert call_of_it.startswith("cancel ")
+    assert 5 < len(stored["told"]) <= 41
+    assert all(len(line) <= 201 and line.isprintable() for line in stored["told"])
+    assert sum("in deeper" in line for line in stored["told"]) < 40
+    for _ in range(2):
+        page = (folder / "report.html").read_text(encoding="utf-8")
+        assert re.search(
+            rf'<tr class="bad"[^>]*><td>✗ \d+</td><td[^>]*>{call_of_it}</td><td>cancel raised KeyError', page
+        )
+        assert "in deeper" in page
+        assert "KeyError: &#39;&lt;i&gt;" in page
+        assert "<i><i>" not in page
+        assert call("report", folder).exit_code == 0
+    again = call("replay-failure", folder / "failures/void.json")
+    assert again.exit_code == 2
+    assert "in deeper" in again.output
+    assert re.search(rf"✗ +\d+  {call_of_it} +cancel raised", again.output)
 
 
 # --- in a browser ------------------------------------------------------------------------------------------

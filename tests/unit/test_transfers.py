@@ -1,10 +1,15 @@
 """Two pools and a link: what the reference does in the corners, and that what engines do wrong is named."""
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 from attrs import evolve
+from click.testing import CliRunner
 
+from schedspec.cli import cli
+from schedspec.commands.exhaust import clean_cases
 from schedspec.conformance.driver import Driver
 from schedspec.conformance.scenarios import scenarios
 from schedspec.conformance.scenarios_of_transfers import PREFILLED, TWO_POOLS
@@ -26,7 +31,8 @@ from schedspec.reference import make
 from schedspec.reference.faults import FOREIGN
 from schedspec.spec.catalogue import registry
 from schedspec.spec.protocol import ProtocolError
-from schedspec.spec.vocabulary import Delta, Message, Pools, Settings, SubjectFactory, Unsupported
+from schedspec.spec.trace import TraceWriter
+from schedspec.spec.vocabulary import Delta, Door, Message, Pools, Settings, SubjectFactory, Unsupported
 
 OF_TWO = tuple(scenario for scenario in scenarios(0) if scenario.script.settings.pools.are_two)
 LATE = (*PREFILLED, BEGIN_TRANSFER, Op("tick", ns=60), *rounds(4))
@@ -159,10 +165,39 @@ def test_half_a_pool_is_refused_in_a_sentence(changes: dict[str, int], sentence:
         evolve(TWO_POOLS, pools=evolve(TWO_POOLS.pools, **changes))
 
 
-@pytest.mark.parametrize("changes", [{"policy": "vtc"}, {"reserve": "peak"}, {"victim": "lowest_priority"}])
-def test_what_two_pools_do_not_do_is_refused_by_name(changes: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"policy": "vtc"}, {"reserve": "peak"}, {"victim": "lowest_priority"}, {"batch_mix": "exclusive"}),
+        *({"host_blocks": 4, "recover": "swap", "swap_block_ns": 5}, {"door": Door(queue_requests=2)}),
+        *({"park_timeout_ns": 100}, {"adapter_slots": 2}, {"overlap_depth": 3}),
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_what_two_pools_do_not_do_is_refused_by_name(changes: dict[str, Any]) -> None:
     with pytest.raises(Unsupported, match=f"setting {next(iter(changes))}="):
-        make(evolve(TWO_POOLS, **changes), 0)  # type: ignore[arg-type]
+        make(evolve(TWO_POOLS, **changes), 0)
+
+
+@pytest.mark.parametrize("changes", [{"prefix_caching": True}, {"draft_tokens": 2}])
+def test_what_is_defined_for_one_pool_makes_no_settings_of_two(changes: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=f"{next(iter(changes))}.*, which is defined for one pool only"):
+        evolve(TWO_POOLS, **changes)
+
+
+def test_why_and_small_scopes_say_that_they_know_one_pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = run(OF_TWO[0].script.settings, OF_TWO[0].script.ops)
+    with (tmp_path / "run.jsonl").open("w") as file:
+        writer = TraceWriter(file, driver.header)
+        for message in driver.messages:
+            writer.write(message)
+    told = CliRunner().invoke(cli, ["why", str(tmp_path / "run.jsonl"), "a"])
+    assert (told.exit_code, "is of two pools (setting pools), and why tells of one only" in told.output) == (2, True)
+    monkeypatch.setattr("schedspec.commands.check.clean_cases", lambda: clean_cases()[:2])
+    asked = ["check", "distserve", "--depth", "small-scope", "--report", str(tmp_path / "report")]
+    scopes = CliRunner().invoke(cli, asked)
+    says = "distserve refuses every small scope, so nothing was looked at: a small scope has one pool and no link"
+    assert (scopes.exit_code, says in scopes.output) == (2, True)
 
 
 def test_deltas_of_two_pools_mean_nothing_in_one() -> None:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from attrs import Factory, define, frozen
 
 from ..conformance.holdings import STATES, Holding
-from ..conformance.names import Names, printable, short_name
-from ..conformance.narrate import counted, ranges
+from ..conformance.names import Names, counted, printable, short_name
+from ..conformance.narrate import ranges
 from ..conformance.timeline import DOING, Cell, Column, Timeline, histories
 
 MOST_COLUMNS_SHOWN, FIRST_COLUMNS, AROUND = 44, 6, 4

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from ..conformance.badge import headline
 from ..conformance.files import replace_file
-from ..conformance.names import Names, is_call, printable, short_name
+from ..conformance.names import Names, bounded, is_call, printable, short_name
 from ..conformance.page import VOID, Page, kept_rows
 from ..conformance.shown import Shown
 from ..conformance.timeline import Timeline
@@ -62,6 +62,7 @@ class View:
     test: str
     test_name: str
     test_is_long: bool
+    told: Sequence[str]
 
     @property
     def folded_rows(self) -> int:
@@ -118,6 +119,7 @@ def view_of(one: Shown) -> View:
         test="" if len(one.test) > LONGEST_TEST else one.test,
         test_name=one.test_name,
         test_is_long=len(one.test) > LONGEST_TEST,
+        told=bounded(case.told),
     )
 
 

@@ -190,6 +190,8 @@ def one_sentence(ctx: click.Context) -> Iterator[None]:
     except (ValueError, OSError, RuntimeError) as error:
         if ctx.obj:
             traceback.print_exc()
+        for line in getattr(error, "told", ()):  # what a subject left: its traceback, the end of its stderr
+            terminal.print_aside(f"  {line}")
         stop(str(error), VOID)
     except Exception as error:
         from ..spec.vocabulary import Unsupported

@@ -34,6 +34,11 @@ COLOURS = {"met": "green", "missed": "bold red", "not measured": "yellow"}
     type=click.Path(dir_okay=False, path_type=Path),
     help="Put what was run into this file of results, in place of what it had of the same name.",
 )
+@click.option(
+    "--runs",
+    type=click.Path(path_type=Path),
+    help="In place of a NAME: runs of VTC's artefact that you measured, a folder of them or one file, as targets.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @in_units
 @click.pass_context
@@ -46,7 +51,7 @@ def reproduce(ctx: click.Context, /, names: tuple[str, ...], **options: Any) -> 
     if options["file"] is not None and options["sample"]:
         raise click.UsageError("a sample is no result: --write wants whole runs, so leave --sample out")
     with one_sentence(ctx):
-        chosen = _chosen(names)
+        chosen = _chosen(names) if options["runs"] is None else [_of_runs(names, options)]
         if options["listed"]:
             _show_list(chosen, as_json=options["as_json"])
             return
@@ -60,6 +65,17 @@ def reproduce(ctx: click.Context, /, names: tuple[str, ...], **options: Any) -> 
         if options["as_json"]:
             click.echo(json.dumps({"schema": "schedspec-reproduce/1", "runs": [r.as_json() for r in reports]}))
     sys.exit(1 if any(report.has_missed for report in reports) else 0)
+
+
+def _of_runs(names: tuple[str, ...], options: Mapping[str, Any]) -> "Reproduction":
+    from ..reference.reproduce.vtc_runs import of_runs
+
+    others = {"a NAME": names, "--write": options["file"], "--sample": options["sample"]}
+    others["--on and --resume"] = is_campaign(options)
+    asked = next((other for other, is_asked in others.items() if is_asked), None)
+    if asked is not None:
+        raise click.UsageError(f"--runs compares whole runs of yours, here: leave {asked} out")
+    return of_runs(options["runs"])
 
 
 def _write(file: Path, report: "Report") -> None:

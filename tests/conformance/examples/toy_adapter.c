@@ -31,6 +31,8 @@ static const char *const HONOURED[][2] = {
 static long pool, block_size, seats, token_budget, max_prompt, max_output, max_model;
 static long *free_blocks, free_count, running, steps, in_flight;
 static Job *jobs; /* in order of arrival: those who run stand before those who wait */
+static char **seen; /* ids that came: each is one request's for good */
+static size_t seen_count;
 static Entry *entries;
 
 /* --- scanning */
@@ -65,6 +67,14 @@ static Job **find(const char *id) {
     return place;
 }
 
+static int is_new(const char *id) {
+    for (size_t i = 0; i < seen_count; i++)
+        if (!strcmp(seen[i], id)) return 0;
+    seen = realloc(seen, (seen_count + 1) * sizeof *seen);
+    seen[seen_count++] = strdup(id);
+    return 1;
+}
+
 static void forget(Job **place) {
     Job *job = *place;
     *place = job->next;
@@ -75,8 +85,13 @@ static void forget(Job **place) {
     free(job);
 }
 
-static void reset(void) {
+static void forget_all(void) {
     while (jobs) forget(&jobs);
+    while (seen_count) free(seen[--seen_count]);
+}
+
+static void reset(void) {
+    forget_all();
     free_blocks = realloc(free_blocks, (size_t)pool * sizeof *free_blocks);
     entries = realloc(entries, (size_t)seats * sizeof *entries);
     for (free_count = 0; free_count < pool; free_count++) free_blocks[free_count] = free_count;
@@ -98,7 +113,7 @@ static void configure(const char *params) {
         printf("\"error\":{\"unsupported\":\"%s\"}", HONOURED[i][0]);
         return;
     }
-    while (jobs) forget(&jobs);
+    forget_all();
     pool = number_of(params, "blocks");
     block_size = number_of(params, "block_size");
     seats = number_of(params, "seats");
@@ -113,7 +128,7 @@ static void configure(const char *params) {
 
 static void submit(const char *params) {
     char *id = string_at(value_of(params, "id"));
-    if (*find(id)) {
+    if (!is_new(id)) {
         printf("\"result\":{\"verdict\":\"duplicate\",\"of\":%s}", id);
         free(id);
         return;
@@ -233,7 +248,7 @@ int main(void) {
     char *line = NULL;
     size_t size = 0;
     while (getline(&line, &size, stdin) > 0) answer(line);
-    while (jobs) forget(&jobs);
-    free(line), free(entries), free(free_blocks);
+    forget_all();
+    free(seen), free(line), free(entries), free(free_blocks);
     return 0;
 }

@@ -19,6 +19,7 @@ class Scheduler:
         self.settings, self.free = settings, list(range(settings.blocks))
         self.waiting: dict[str, Job] = {}  # dicts keep the order of arrival
         self.running: dict[str, Job] = {}
+        self.seen: set[str] = set()
         self.steps = self.in_flight = 0
 
     def capabilities(self) -> Any:
@@ -26,8 +27,9 @@ class Scheduler:
         return {"name": "toy", "observes": "tables", "ordered": True, "claims": claims}
 
     def submit(self, request: Any, now_ns: int) -> Any:
-        if request.id in self.waiting or request.id in self.running:
+        if request.id in self.seen:
             return {"verdict": "duplicate", "of": request.id}
+        self.seen.add(request.id)
         s, prompt, output = self.settings, len(request.prompt_ids), request.max_output_tokens
         need = -(-(prompt + output - 1) // s.block_size)  # the last token is never written
         values = {"prompt_tokens": prompt, "output_tokens": output, "model_tokens": prompt + output}

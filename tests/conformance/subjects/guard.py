@@ -6,6 +6,7 @@ makes the verdict *void*.
 
 import signal
 import threading
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any, NoReturn
@@ -33,9 +34,11 @@ from schedspec.spec.vocabulary import (
     Unsupported,
 )
 
+from ..names import bounded
 from .stdio import StdioFactory
 
 TIMEOUT_S = 10.0
+MOST_FRAMES = 12
 
 # A subject may swallow the first exception (`except:` in a loop), so the alarm rings again.
 _AGAIN_S = 0.05
@@ -123,16 +126,32 @@ def within(timeout_s: float | None, method: str, function: Callable[..., Any], *
         raise
     except _Hang as error:
         signal.setitimer(signal.ITIMER_REAL, 0.0)  # again: it may have rung just before the line above
-        raise SubjectFault(
-            method, f"gave no answer within {timeout_s:g} s", "does it wait or loop for ever?"
-        ) from error
+        fault = SubjectFault(method, f"gave no answer within {timeout_s:g} s", "does it wait or loop for ever?")
+        fault.told = _where(error)[:-1]  # the exception is ours: where it stood is what tells
+        raise fault from error
     except (Exception, SystemExit) as error:
-        raise SubjectFault(method, _raised(error)) from error
+        fault = SubjectFault(method, _raised(error))
+        fault.told = _where(error)
+        raise fault from error
 
 
 def _raised(error: BaseException) -> str:
-    text = " ".join(str(error).split())
+    try:
+        text = " ".join(str(error).split())
+    except Exception:
+        text = "(its text cannot be had)"
     return f"raised {type(error).__name__}" + (f": {text}" if text else "")
+
+
+def _where(error: BaseException) -> tuple[str, ...]:
+    """Its traceback, from the subject's first line on: so many frames of each exception, and lines, as can be read."""
+    beyond = error.__traceback__ and error.__traceback__.tb_next  # the first frame is the guard's
+    try:
+        told = traceback.TracebackException(type(error), error, beyond, limit=-MOST_FRAMES, compact=True)
+        lines = "".join(told.format()).splitlines()
+    except Exception:
+        return ()  # an exception that cannot even be printed is told by its name
+    return bounded(lines)
 
 
 def guarded(factory: SubjectFactory, timeout_s: float | None = TIMEOUT_S) -> SubjectFactory:

@@ -49,9 +49,13 @@ from schedspec.spec.vocabulary import (
     Unsupported,
 )
 
+from ..names import bounded
+
 TIMEOUT_S = 10.0
 START_TIMEOUT_S = 60.0  # an interpreter with large libraries takes its time to come up
 LONGEST_LINE_BYTES = 64 * 1024 * 1024
+LAST_LINES = 20
+MOST_LAST_CHUNKS = 64
 _LAST_WORDS_BYTES = 4096
 _CHUNK_BYTES = 1 << 16
 _GRACE_S = 1.0
@@ -190,12 +194,21 @@ class _Process:
             line = self._exchange(method, encode(message).encode() + b"\n", timeout_s)
             answer = _answer(method, line, self._asked)
             self._refuse_more(method)
-        except BaseException:  # an interrupt too: the answer still to come would be taken for the next one
+        except BaseException as error:  # an interrupt too: the answer still to come would be taken for the next one
+            self._quote_into(error)
             self.close()
             raise
         if "error" in answer:
-            raise ErrorAnswer(method, _error(method, answer["error"]))
+            refusal = ErrorAnswer(method, _error(method, answer["error"]))
+            self._quote_into(refusal)
+            raise refusal
         return answer["result"]
+
+    def _quote_into(self, error: BaseException) -> None:
+        """A fault has the end of what the process printed for people beside it: a traceback, as a rule."""
+        if isinstance(error, ProtocolError):
+            self._listen_to_the_end()
+            error.told = bounded(bytes(self._printed).decode(errors="replace").splitlines()[-LAST_LINES:])
 
     def _exchange(self, method: str, question: bytes, timeout_s: float) -> bytes:
         """Send one line and receive one.  Neither side may block the other, whatever the child does."""
@@ -266,14 +279,19 @@ class _Process:
         del self._printed[:-_LAST_WORDS_BYTES]
         return bool(chunk)
 
+    def _listen_to_the_end(self) -> None:
+        """What stands in stderr now; whoever writes on and on is not listened to for ever."""
+        for _ in range(MOST_LAST_CHUNKS):
+            if not self._listen():
+                return
+
     def _ended(self, method: str) -> SubjectFault:
         try:
             status = self._child.wait(_GRACE_S)
         except subprocess.TimeoutExpired:
             hint = "keep both open until stdin ends"
             return SubjectFault(method, "got no answer, since the process closed its stdin or stdout", hint)
-        while self._listen():
-            pass
+        self._listen_to_the_end()
         words = bytes(self._printed).decode(errors="replace").strip().splitlines()
         hint = f"the last line of its stderr is {words[-1].strip()!r}" if words else "its stderr is empty"
         return SubjectFault(method, f"got no answer, since the process ended with {_status(status)}", hint)

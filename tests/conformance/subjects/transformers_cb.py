@@ -63,6 +63,7 @@ class ContinuousBatching:
         self.processor, self.scheduler = manager.batch_processor, manager.batch_processor.scheduler
         self.events = Events(self.processor, blocks=not settings.prefix_caching)
         self.outputs: dict[str, int] = {}
+        self.seen: set[str] = set()
         self.steps = self.in_flight = 0
         self.cancel_waits = False
 
@@ -79,6 +80,9 @@ class ContinuousBatching:
         )
 
     def submit(self, request: Request, now_ns: int) -> Receipt:
+        if request.id in self.seen:  # the front end gives every request an id of its own
+            return Receipt(verdict="duplicate", of=request.id)
+        self.seen.add(request.id)
         prompt, most = list(request.prompt_ids), request.max_output_tokens
         if not self.manager.add_request(prompt, request.id, most, streaming=True, eos_token_id=-1):
             return Receipt(verdict="refused", reason="other")  # the loop has ended with a fatal error

@@ -5,6 +5,7 @@ import time
 from attrs import Factory, define, evolve, frozen
 
 from schedspec.conformance.check import DEPTHS, Check, Depth, Failure
+from schedspec.conformance.shortening import Shortener
 from schedspec.spec.catalogue import registry
 from schedspec.spec.workloads import parse_workload
 
@@ -43,16 +44,15 @@ class Hunt(Check):
     begun: float = Factory(time.monotonic)
     found_s: float = 0.0
 
-    def is_enough(self) -> bool:
-        return bool(self.wanted & self.findings.broken) or super().is_enough()
+    def is_enough(self, faulty_s: float = 0.0) -> bool:
+        return bool(self.wanted & self.findings.broken) or super().is_enough(faulty_s)
 
     def shorten_all(self) -> None:
         """Of what was looked for."""
         self.found_s = time.monotonic() - self.begun
         caught = self.caught()
         if caught is not None:
-            self._shrink_one(caught, self.depth.shrink_s)
-            self._explain(caught)
+            Shortener(self).shorten(caught, self.depth.shrink_s)
 
     def caught(self) -> Failure | None:
         """What no other rule explains comes first."""

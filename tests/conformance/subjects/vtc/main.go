@@ -244,6 +244,7 @@ type scheduler struct {
 	prices   prices
 	queue    *fairQueue
 	live     map[string]*job
+	seen     map[string]bool // an id is one request's for good
 	running  []*job // in order of admission
 	free     []int
 	steps    int
@@ -253,7 +254,7 @@ type scheduler struct {
 }
 
 func newScheduler(s settings, f faults, p prices) *scheduler {
-	made := &scheduler{settings: s, faults: f, prices: p, queue: newFairQueue(f), live: map[string]*job{}}
+	made := &scheduler{settings: s, faults: f, prices: p, queue: newFairQueue(f), live: map[string]*job{}, seen: map[string]bool{}}
 	for block := s.Blocks - 1; block >= 0; block-- {
 		made.free = append(made.free, block)
 	}
@@ -271,9 +272,10 @@ func capabilities(tables bool) map[string]any {
 
 // submit refuses what a limit forbids or the pool can never hold; the last token is never written.
 func (s *scheduler) submit(r request) map[string]any {
-	if s.live[r.ID] != nil {
+	if s.seen[r.ID] {
 		return map[string]any{"verdict": "duplicate", "of": r.ID}
 	}
+	s.seen[r.ID] = true
 	prompt, output := len(r.PromptIDs), r.MaxOutput
 	need := (prompt + output - 1 + s.settings.BlockSize - 1) / s.settings.BlockSize
 	limits := []struct {
