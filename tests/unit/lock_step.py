@@ -242,7 +242,7 @@ def _with_limits(dice: Random, settings: Settings) -> Settings:
         return settings
     limits = {"max_prompt_tokens": (1, 20, 39), "max_output_tokens": (1, 5, 29), "max_model_tokens": (2, 40, 60)}
     name = dice.choice(sorted(limits))
-    return evolve(settings, **{name: dice.choice(limits[name])})
+    return with_setting(settings, name, dice.choice(limits[name]))
 
 
 def _operations(dice: Random, clients: int, depth: int) -> Iterator[Op]:
