@@ -210,7 +210,7 @@ class ReplicaScheduler:
 
 def _computed(job: Any) -> int:
     """The last token that it got is counted as processed, and is not computed yet."""
-    return int(job.num_processed_tokens) - job.is_prefill_complete
+    return int(job.num_processed_tokens - job.is_prefill_complete)
 
 
 def _known(job: Any) -> int:
