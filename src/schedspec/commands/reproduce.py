@@ -131,7 +131,7 @@ def _elsewhere(chosen: list["Reproduction"], options: Mapping[str, Any]) -> list
 
 def _chosen(names: tuple[str, ...]) -> list["Reproduction"]:
     from ..reference.reproduce import REPRODUCTIONS
-    from ..spec.protocol import did_you_mean
+    from ..spec.hints import did_you_mean
 
     for name in names:
         if name not in REPRODUCTIONS:
