@@ -6,10 +6,9 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from schedspec.spec.vocabulary import Settings, Unsupported, unsupported
+from schedspec.spec.vocabulary import Settings
 
-from .installed import installed_version
-from .resolve import UnknownSubject
+from .installed import hold_to, installed_version, usable
 
 KNOWN_VERSIONS = ("0.0.26",)
 INSTALL = "`make vidur` in a checkout of schedspec has it and what it needs"
@@ -29,10 +28,7 @@ HONOURED = {
 def vidur() -> Any:
     """The modules that are used, or one sentence that says why there are none."""
     version = installed_version("vidur", "Vidur", KNOWN_VERSIONS, INSTALL)
-    try:
-        return _imported(version)
-    except ImportError as error:
-        raise UnknownSubject(f"Vidur {version} cannot be imported ({error}): {INSTALL}") from error
+    return usable("Vidur", version, _imported, INSTALL)
 
 
 def _imported(version: str) -> Any:
@@ -62,12 +58,7 @@ def _restarted(job: Any, request: Any) -> None:
 
 def new_scheduler(kind: str, settings: Settings) -> Any:
     """A replica scheduler of one stage.  Its planner of memory is asked how large the pool is: that is given here."""
-    honoured = HONOURED[kind]
-    for name, value in honoured.items():
-        if getattr(settings, name) != value:
-            raise Unsupported(name, getattr(settings, name))
-    if (other := unsupported(settings, (*honoured, *POOL))) is not None:
-        raise Unsupported(other, getattr(settings, other))
+    hold_to(settings, HONOURED[kind], POOL)
     lib = vidur()
     cache = lib.config.CacheConfig(
         block_size=settings.block_size,
