@@ -579,8 +579,9 @@ def _obligation(method: str, field: str, value: Any) -> tuple[int, str, str]:
     return block, owner, reason
 
 
+_STATES = ("waiting", "parked", "running", "swapped", "transferring")
 _REQUEST_VIEW: Mapping[str, Check] = {
-    "state": _one_of("waiting", "parked", "running", "swapped", "transferring"),
+    "state": _one_of(*_STATES),
     "issued": _any_integer,
     "computed": _any_integer,
     "outputs": _any_integer,
@@ -588,8 +589,16 @@ _REQUEST_VIEW: Mapping[str, Check] = {
 }
 
 
+def _is_canonical(view: Any) -> bool:
+    """Most views are as they should be, and cannot change: those are not made again."""
+    if type(view) is not RequestView or view.state not in _STATES:
+        return False
+    parts = (view.state, view.issued, view.computed, view.outputs, view.in_flight)
+    return tuple(map(type, parts)) == (str, int, int, int, int)
+
+
 def _request_view(method: str, field: str, value: Any) -> RequestView:
-    return _record(method, RequestView, _REQUEST_VIEW, value, f"{field}.")
+    return value if _is_canonical(value) else _record(method, RequestView, _REQUEST_VIEW, value, f"{field}.")
 
 
 # Numbers of a snapshot may be negative: that is a fault of the scheduler, which a rule reports.

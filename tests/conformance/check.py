@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import get_args
 
-from attrs import Factory, define, frozen
+from attrs import Factory, define, evolve, frozen
 
 from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.vocabulary import Policy, Settings, SubjectFactory, Unsupported
@@ -180,7 +180,7 @@ class Check:
             name=self.name,
             ignored=all_but(self.only),
             timeout_s=self.timeout_s,
-            past_snapshots=True,
+            past_gauges=True,
         )
 
     # --- stages ------------------------------------------------------------------------------------------
@@ -348,12 +348,12 @@ class Check:
         driver.drain()
         self._finished(driver, stage)
         if self.stop_at is None:
-            self._look_behind(driver, stage)
+            self._look_behind(driver, evolve(script, settings=driver.settings), stage)
 
-    def _look_behind(self, driver: Driver, stage: str) -> None:
+    def _look_behind(self, driver: Driver, script: Script, stage: str) -> None:
         if self._behind is None:
             self._behind = Behind(self, self.depth.shrink_s)
-        self._behind.look(driver, stage)
+        self._behind.look(driver, script, stage)
 
     def _finished(self, driver: Driver, stage: str) -> None:
         self.findings.add(driver, stage)

@@ -60,11 +60,11 @@ def find_files(paths: Sequence[Path], root: Path) -> FleetFiles:
 
 
 def _first_line(path: Path) -> bytes:
-    with path.open("rb") as file:
-        try:
+    try:
+        with path.open("rb") as file:
             return unpacked(path, file).readline(1 << 16)
-        except TraceError:
-            return b""  # whoever judges it says what is wrong with it
+    except (TraceError, OSError):
+        return b""  # whoever judges it says what is wrong with it
 
 
 def engine_name(path: Path, root: Path) -> str:

@@ -27,7 +27,7 @@ WORKLOAD_SHARES = 5
 
 @define(eq=False)
 class Shortener:
-    """Of one check.  Snapshots that are wrong, and are no part of the failure, are gone past: they change no state."""
+    """Of one check.  Gauges that are wrong, and are no part of the failure, are gone past: they are no state."""
 
     check: "Check"
 
@@ -95,7 +95,7 @@ class Shortener:
             Target.of(first, failure.rule),
             seconds,
             ignored,
-            past_snapshots=True,
+            past_gauges=True,
         )
         failure.script = shrinker.shrink()
         why = "time was up" if shrinker.is_out_of_time else "nothing shorter that was tried breaks it"
@@ -104,7 +104,7 @@ class Shortener:
     def _replayed(self, failure: Failure, ignored: frozenset[str], *, explain: bool = False) -> Driver:
         check = self.check
         return replay(
-            check.factory, failure.script, name=check.name, ignored=ignored, explain=explain, past_snapshots=True
+            check.factory, failure.script, name=check.name, ignored=ignored, explain=explain, past_gauges=True
         )
 
     def explain(self, failure: Failure) -> None:
