@@ -166,8 +166,10 @@ def _end() -> Callable[[int], None]:
     def end(pid: int) -> None:
         import os
         import signal
+        from contextlib import suppress
 
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it has heard that it is cancelled
+            os.kill(pid, signal.SIGKILL)
 
     return end
 
