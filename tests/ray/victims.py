@@ -133,4 +133,4 @@ class OnRay:
 
     def _workers(self) -> list[tuple[int, int, str]]:
         raylets = {pid for pid, _, line in processes() if "raylet" in line and self.cluster.address in line}
-        return [one for one in processes() if one[1] in raylets and one[2].startswith("ray::")]
+        return [one for one in processes() if one[1] in raylets and one[2].startswith(("ray::work", "ray::IDLE"))]
