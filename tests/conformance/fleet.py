@@ -24,6 +24,7 @@ from schedspec.spec.trace import TraceError, TraceWriter
 from .archives import plain_name, unpacked
 from .check import results
 from .files import file_name, replace_file
+from .names import counted
 from .page import Page
 from .project import Shortening
 from .recorded import Judged, case_of
@@ -308,7 +309,7 @@ def _story(request: str, report: FleetReport) -> list[str]:
 def _report(report: FleetReport) -> Any:
     plain = report.plain
     names = {result["engine"] for result in report.engines}
-    yield f"# {len(names)} engines, {plain['messages']:,} messages"
+    yield f"# {counted(len(names), 'engine')}, {counted(plain['messages'], 'message')}"
     for fault in plain["faults"]:
         yield f"\nVoid: {fault}."
     yield "\n| rule | verdict | engines that break it | breaks | first (now_ns) | at | exercised |"
