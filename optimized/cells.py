@@ -24,15 +24,26 @@ LIMITS = {"ASIDE": ASIDE, "LEAST": -FARTHEST, "MOST": FARTHEST}
 class Table:
     """Cells of some maps and sets over one sort of keys.  `at_<name>` is a column for numpy, `mem_<name>` the same
     memory for one cell at a time.  `reach` bounds all numbers in it; rows in `odd` hold one that has no place in it.
-    `written`: rows of which a cell was written by itself since somebody looked, other than of `often`."""
+    `written`: rows of which a cell was written by itself since somebody looked, other than of `often`.  `counts`: more
+    columns, of whoever else keeps a number for each row.  `views`: cells that are seen in another table, by the row."""
 
-    def __init__(self, state: type[State], key: str, names: Collection[str], often: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        state: type[State],
+        key: str,
+        names: Collection[str],
+        often: Collection[str] = (),
+        counts: Collection[str] = (),
+    ) -> None:
         self.key = key
         self.often = frozenset(often)
         sorts = {name: state.sorts[name] for name in sorted(names)}
         self.sets = tuple(name for name, sort in sorts.items() if sort.name == "Set")
         self.maps = tuple(name for name in sorts if name not in self.sets)
-        self.codes = {name: "q" if sorts[name].args[-1].name == "Int" else "b" for name in (*self.maps, *self.sets)}
+        self.codes = {n: "q" if sorts[n].args[-1].name in ("Int", "Set") else "b" for n in (*self.maps, *self.sets)}
+        self.codes |= dict.fromkeys(counts, "q")
+        self.views: dict[str, Callable[[int], Any]] = {}
+        self.on_release: Callable[[int], None] | None = None
         self.index: dict[Any, int] = {}
         self.keys: list[Any] = []
         self.spare: list[int] = []
@@ -61,6 +72,13 @@ class Table:
             row = self.index[key] = self.spare.pop()
             self.keys[row] = key
         return row
+
+    def keys_at(self, rows: Any) -> list[Any]:
+        return [self.keys[row] for row in rows.tolist()]
+
+    def cell(self, name: str, code: str, is_often: bool) -> property:
+        """How a record reads and writes its cell."""
+        return _cell(name, code, is_often)
 
     def release(self, key: Any) -> None:
         """Its record is gone, and its cells are as if new.  A set may still name it: then it keeps its row."""
@@ -92,9 +110,11 @@ class Table:
         setattr(world, self.key, records)
         for name in self.sets:
             column = ColumnSet(self, name)
-            for key in getattr(world, name):
-                column.add(key)
+            self.put_in(column, getattr(world, name))
             setattr(world, name, column)
+
+    def put_in(self, column: "ColumnSet", keys: Collection[Any]) -> None:
+        column.update(keys)
 
 
 class TableRecords(Records):
@@ -118,22 +138,32 @@ class TableRecords(Records):
 
     def pop(self, key: Any, *default: Any) -> Any:
         if key in self.table.index:
+            if self.table.on_release is not None:
+                self.table.on_release(self.table.index[key])
             self.table.release(key)
         return super().pop(key, *default)
 
 
 def _record_class(table: Table, plain: Any) -> Any:
     """A record that keeps in the table what the table has; `big` what is too large for it."""
-    own = {name: _first(cell) for name, cell in attrs.fields_dict(plain).items() if name not in table.maps}
+    own = {
+        name: _first(cell) for name, cell in attrs.fields_dict(plain).items() if name not in {*table.maps, *table.views}
+    }
 
     def __init__(self: Any, table: Table, row: int) -> None:
         self.table, self.row, self.big = table, row, {}
         for name, default in own.items():
             setattr(self, name, default() if callable(default) else default)
 
-    cells = {name: _cell(name, table.codes[name], name in table.often) for name in table.maps}
+    cells = {name: table.cell(name, table.codes[name], name in table.often) for name in table.maps}
+    cells |= {name: _view(view) for name, view in table.views.items()}
     slots = {"__slots__": ("table", "row", "big"), "__init__": __init__}
     return type(f"Table{plain.__name__}", (plain,), slots | cells)
+
+
+def _view(view: Callable[[int], Any]) -> property:
+    """What is written to it is written where it is seen."""
+    return property(lambda record: view(record.row), lambda record, value: None)
 
 
 def _first(cell: "attrs.Attribute[Any]") -> Any:
@@ -181,8 +211,7 @@ class ColumnSet(MutableSet[Any]):
         return row is not None and getattr(self.table, self.memory)[row] != 0
 
     def __iter__(self) -> Iterator[Any]:
-        keys = self.table.keys
-        return iter([keys[row] for row in np.flatnonzero(getattr(self.table, self.at))])
+        return iter(self.table.keys_at(np.flatnonzero(getattr(self.table, self.at))))
 
     def __len__(self) -> int:
         if self.size is None:
@@ -215,6 +244,20 @@ class ColumnSet(MutableSet[Any]):
             self.table.written.update(np.flatnonzero(getattr(self.table, self.at)).tolist())
             getattr(self.table, self.at)[:] = False
             self.size = 0
+
+    def update(self, keys: Iterable[Any]) -> None:
+        for key in keys:
+            self.add(key)
+
+    def difference_update(self, keys: Iterable[Any]) -> None:
+        for key in keys:
+            self.discard(key)
+
+    def issuperset(self, keys: Iterable[Any]) -> bool:
+        return all(key in self for key in keys)
+
+    def intersection(self, keys: Iterable[Any]) -> set[Any]:
+        return {key for key in keys if key in self}
 
     @classmethod
     def _from_iterable(cls, keys: Iterable[Any]) -> Any:

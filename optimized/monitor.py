@@ -7,25 +7,24 @@ reading, which names what is broken.  Both work on the same cells, so nothing ha
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import chain, compress
+from itertools import compress
 from typing import Any
 
 import numpy as np
 from attrs import define
 
 from schedspec.spec.content import ContentShadow
-from schedspec.spec.monitor import Monitor, canonical
 from schedspec.spec.protocol import Naturals
 from schedspec.spec.relation import Engine, registry
 from schedspec.spec.tracks import InFlight, Track
 from schedspec.spec.verdicts import Violation
-from schedspec.spec.vocabulary import Delta, Header, Message, Outcome, Plan
+from schedspec.spec.vocabulary import Header, Message, Outcome, Plan
 
 from .cells import Table
 from .columns import Column, Together, column_of, function_of
 from .content import IS_CHAINED, ColumnShadow, Standing
-from .in_place import InPlace, in_place
 from .later import TOKENS, Later, grown, listening
+from .moves import COUNT, OFTEN, Moves
 from .scans import NoScan, Scan, scan_of
 from .steady import Rounds
 from .tokens import hand_over
@@ -51,7 +50,7 @@ class Group:
     shared_tokens: Any = None
 
 
-class BulkMonitor(Monitor):
+class BulkMonitor(Moves):
     """`fewest`: shorter columns are left to the compiled reading; `together`: entries that the numpy reading judged."""
 
     kind = "bulk"
@@ -87,10 +86,10 @@ class BulkMonitor(Monitor):
         self.scans = {} if explain or self.claims("drafts") else _scans(self.program.active, dropped)
         self._kinds = {event: [sort.name for sort in scan.fields.values()][1:] for event, scan in self.scans.items()}
         names = set().union(*(scan.names for scan in self.scans.values()))
-        self._table = Table(Engine, "RequestId", names, _OFTEN)
-        self._rounds = Rounds(self._table, _OFTEN)
+        self._table = Table(Engine, "RequestId", names, OFTEN, [COUNT])
+        self._rounds = Rounds(self._table, OFTEN)
         self._without = dropped
-        self._in_place: dict[str, InPlace] = {}
+        self._begin_moves()
 
     def _column_shadow(self, plain: ContentShadow) -> ColumnShadow:
         return ColumnShadow(
@@ -142,19 +141,19 @@ class BulkMonitor(Monitor):
         if count < self.fewest or not self.scans:
             return False
         if not self._functions:
+            self._begin_pool()
             self._table.join(self.world)
+            if self._pool is not None:
+                self._pool.join(self.world)
             for track in self.tracks.values():
                 self._stands(track)
             self._functions = {event: function_of(scan) for event, scan in self.scans.items()}
-            for event, once in _ONCE.items():
-                self._in_place[event] = in_place(
-                    registry, event, self.program.active, self._without, once=once, table=self._table
-                )
+            self._begin_in_place()
         return True
 
     def _stands(self, track: Track) -> None:
         """It has a row from here on."""
-        table = self._table
+        table, self._named = self._table, (None, None)
         row = table.row_of(track.id)
         if table.rows > len(self._live):
             self._live, self._listens = grown(self._live, table.rows), grown(self._listens, table.rows)
@@ -186,7 +185,7 @@ class BulkMonitor(Monitor):
 
     def _retire(self, track: Track) -> None:
         super()._retire(track)
-        self._groups, self._seen = [], []
+        self._groups, self._seen, self._named = [], [], (None, None)
         if self._functions:
             self._live[self._table.index[track.id]] = False
 
@@ -213,23 +212,6 @@ class BulkMonitor(Monitor):
         self.together += count * done
         return done
 
-    def cells_of(self, requests: Sequence[str], name: str) -> list[int]:
-        table = self._table
-        if not self._functions or name not in table.maps or table.odd:
-            return super().cells_of(requests, name)
-        memory, index = getattr(table, "mem_" + name), table.index
-        return [memory[index[request]] for request in requests]
-
-    def _fire_in_place(self, event: str, *columns: Sequence[Any]) -> None:
-        """One after the other, none of them twice."""
-        function = self._in_place.get(event)
-        if function is None:
-            super()._fire_many(event, *columns)
-            return
-        function(self.world, self._table, *columns)
-        if self.world.failed:
-            self._note(event, list(zip(*columns, strict=True)))
-
     def _array(self, column: Any, kind: str) -> Column:
         """What nobody changes, and was read before, is not read again."""
         if isinstance(column, np.ndarray):
@@ -249,68 +231,6 @@ class BulkMonitor(Monitor):
             return self._array(column, "Int")
         except (OverflowError, TypeError):
             return None
-
-    def _apply(self, method: str, deltas: Sequence[Delta]) -> None:
-        """Blocks that are taken, or given, one after the other are taken or given together."""
-        ordered = deltas if self.capabilities.ordered or len(deltas) < 2 else canonical(deltas)
-        place, count = 0, len(ordered)
-        while place < count:
-            kind, start = ordered[place][0], place
-            place += 1
-            while kind in _MOVES and place < count and ordered[place][0] == kind:
-                place += 1
-            some = ordered[start:place]
-            if not (kind in _MOVES and self._move_together(kind, some)):
-                super()._apply(method, some)
-
-    def _move_together(self, kind: str, deltas: Sequence[Delta]) -> bool:
-        """False, and nothing happened, where one of them has to see what the others did."""
-        requests, moved = [delta[1] for delta in deltas], [delta[2] for delta in deltas]
-        blocks = list(chain.from_iterable(moved))
-        count = len(blocks)
-        tracks = list(map(self.tracks.get, requests))
-        if (
-            self.explain
-            or count < 2
-            or None in tracks
-            or len(set(blocks)) < count
-            or self.parking.pins
-            or self.deferred
-        ):
-            return False
-        one_each = count == len(requests) and all(moved)
-        holders = requests if one_each else [r for r, some in zip(requests, moved, strict=True) for _ in some]
-        if kind == "gave":
-            self._fire_in_place("Give", holders, blocks)
-            for track, some in zip(tracks, moved, strict=True):
-                self._gave_back(track, some)  # type: ignore[arg-type]
-            return True
-        taken = self._available_among(moved)
-        self._fire_in_place("Take", holders, blocks)
-        for track, some in zip(tracks, moved, strict=True):
-            track.table.extend(some)  # type: ignore[union-attr]
-        self._touched.update(dict.fromkeys(requests))
-        if self.view is not None:
-            acquired = self.view.acquired
-            if len(requests) == len(self._touched) and not acquired:  # each of them once
-                acquired.update(zip(requests, taken, strict=True))
-                return True
-            for request, number in zip(requests, taken, strict=True):
-                acquired[request] = acquired.get(request, 0) + number
-        return True
-
-    def _available_among(self, moved: Sequence[Sequence[int]]) -> list[int]:
-        """How many fewer blocks there are to be had, when each of these is taken."""
-        free, evictable = self.world.free, self.world.evictable
-        if not evictable and free.issuperset(chain.from_iterable(moved)):
-            return list(map(len, moved))
-        return [sum((block in free) + (block in evictable) for block in some) for some in moved]
-
-    def _end_call(self) -> None:
-        if len(self._touched) > 1:
-            self._fire_in_place("Grown", list(self._touched))
-            self._touched.clear()
-        super()._end_call()
 
     def _settle(self, flight: InFlight, outcome: Outcome) -> None:
         """All of them still stand, and who sampled has a row, in the same order."""
@@ -423,11 +343,5 @@ def _each_scan(active: frozenset[str], dropped: str | None) -> Iterator[tuple[st
         except NoScan:
             continue
 
-
-_MOVES = ("took", "gave")
-_ONCE = {"Take": "block", "Give": "block", "Grown": "request"}
-"""Events that go through memory, many in a row, and what of them comes once."""
-_OFTEN = frozenset(str(c.variable) for event in _ONCE for c in registry.effects(event).values())
-"""Cells that change while rounds go on."""
 
 __all__ = ["BulkMonitor"]

@@ -40,6 +40,11 @@ class Memory(HostBlocks):
         self.world.aside -= moved
         self.world.free |= moved
 
+    def running_among(self, requests: Iterable[str]) -> list[str]:
+        """Who of these is in the running set."""
+        running = self.world.running
+        return [request for request in requests if request in running]
+
     def cells_of(self, requests: Sequence[str], name: str) -> list[int]:
         """What a map of numbers over requests says of each of these."""
         records = self.world.RequestId

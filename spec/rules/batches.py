@@ -1,6 +1,7 @@
 """STEP rules on how prefill and decode share a step."""
 
 from collections.abc import Iterator
+from operator import sub
 from typing import TYPE_CHECKING, Any
 
 from ..caps import in_prefill
@@ -152,10 +153,12 @@ class WasteIsBelowABlock(TraceRule):
 
     def on_step(self, m: "Monitor", view: "StepView") -> None:
         """Only who took blocks can have too many."""
-        requests = [request for request in view.acquired if request in m.world.running]
+        requests = m.running_among(view.acquired)
         most = m.settings.block_size + m.capabilities.lookahead_tokens
         m.count("KV-18", len(requests))
         columns = m.cells_of(requests, "room"), m.cells_of(requests, "issued")
+        if max(map(sub, *columns), default=0) < most:
+            return
         for request, room, issued in zip(requests, *columns, strict=True):
             if room - issued >= most:
                 says = "what is wasted inside blocks is below one block per sequence"

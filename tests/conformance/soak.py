@@ -29,6 +29,7 @@ from .behind import by_itself, explained_by, go_on
 from .crowds import LARGE, MEDIUM, crowd
 from .driver import Driver
 from .machine import Search
+from .names import counted
 from .negotiate import negotiated
 from .script import Contradiction, Script
 from .variations import varied
@@ -245,7 +246,7 @@ class Soak:
         failed = (
             f"{len(must)} MUST broken ({', '.join(must[:4])}{', …' if len(must) > 4 else ''})" if must else "0 failures"
         )
-        return f"{self.runs:,} runs, {self.pairs:,} pairs, {self.pairs_per_s:,.0f} pairs/s, {failed}"
+        return f"{counted(self.runs, 'run')}, {counted(self.pairs, 'pair')}, {self.pairs_per_s:,.0f} pairs/s, {failed}"
 
     def _tell(self) -> None:
         self.memory.look(settled=True)

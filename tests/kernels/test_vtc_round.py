@@ -31,7 +31,7 @@ def is_equal(module: ModuleType, clients: int, seed: int, picks: int = 4, tile: 
     spread = 1 << 33 if seed % 4 == 2 else 3
     counters = [base + counter for counter in draw(rng, clients, 0, spread)]
     if seed % 4 == 3:
-        counters = [counter + rng.choice((0, FARTHEST - 1)) for counter in counters]
+        counters = [counter + rng.choice((0, FARTHEST - 1, FARTHEST)) for counter in counters]
     waits = [rng.choice((0, 1, 2, most)) for _ in range(clients)]
     requests = sum(waits)
     begin = [sum(waits[:client]) for client in range(clients)]

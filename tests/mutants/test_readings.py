@@ -25,10 +25,11 @@ from tests.mutants.readings import (
 )
 from tests.mutants.traces import Run, corpus
 
-from schedspec.optimized import steady
+from schedspec.optimized import in_place, steady, together
 from schedspec.optimized.content import ColumnShadow
 from schedspec.optimized.later import Later
 from schedspec.optimized.monitor import BulkMonitor
+from schedspec.optimized.pool import HeldBy
 from schedspec.optimized.steady import FOR_EVER, Rounds
 from schedspec.spec.monitor import Monitor
 from schedspec.spec.vocabulary import Message, Outcome, Plan
@@ -108,11 +109,16 @@ PLANTED_HERE: dict[str, tuple[Any, str, Any]] = {
     "whoever ended stands there still": (BulkMonitor, "_retire", Monitor._retire),
     "a forecast is for ever": (steady, "rounds_left", lambda *_: FOR_EVER),
     "all cells stay as they are": (steady, "slope_of", lambda *_: 0),
+    "takes are not asked for anything": (together._Together, "demands", lambda _: []),
+    "nobody holds a block": (HeldBy, "__len__", lambda _: 0),
+    "blocks that were given are held": (in_place._InPlace, "_update_alone", lambda *_: []),
 }
 
 
 @pytest.mark.parametrize("name", PLANTED_HERE)
 def test_a_fault_of_the_bulk_monitor_shows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (in_place, together):
+        monkeypatch.setattr(module, "_FUNCTIONS", {})
     monkeypatch.setattr(*PLANTED_HERE[name])
     runs = chain.from_iterable(zip(broken_busy(BUSY), broken_batches(2 * BUSY), broken_rounds(BUSY), strict=False))
     assert any(map(_shows, runs))

@@ -231,9 +231,18 @@ def longer_walk(seed: int) -> Script:
         settings = evolve(settings, aging_picks=dice.randint(1, 4), aging_credit=dice.choice((20, 200)))
     if settings.policy in OF_SERVICE and dice.random() < 0.3:
         settings = evolve(settings, charge_prediction=True)
-    settings = supported(settings)
+    settings = supported(_with_limits(Random(f"limits {seed}"), settings))
     asked = Random(f"requests {seed}")
     return Script(settings, seed, [of_feature(asked, with_deadline(op), settings) for op in ops])
+
+
+def _with_limits(dice: Random, settings: Settings) -> Settings:
+    """Now and then the longest prompts, outputs or both together are refused at the door."""
+    if dice.random() < 0.7:
+        return settings
+    limits = {"max_prompt_tokens": (1, 20, 39), "max_output_tokens": (1, 5, 29), "max_model_tokens": (2, 40, 60)}
+    name = dice.choice(sorted(limits))
+    return with_setting(settings, name, dice.choice(limits[name]))
 
 
 def _operations(dice: Random, clients: int, depth: int) -> Iterator[Op]:

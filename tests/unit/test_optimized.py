@@ -19,7 +19,7 @@ from schedspec.conformance.machine import small_settings, submissions
 from schedspec.conformance.scenarios import Scenario, scenarios
 from schedspec.conformance.script import COMPLETE, STEP, Op, Script, cancel, rounds, submit, with_deadline
 from schedspec.optimized.admission import Admission
-from schedspec.optimized.arrays import FEW_ROWS
+from schedspec.optimized.arrays import FEW_ROWS, Rows
 from schedspec.optimized.batch import Batch, Growth
 from schedspec.optimized.blocks import Blocks
 from schedspec.optimized.clients import ClientQueue
@@ -273,6 +273,19 @@ def test_the_scans_are_the_loops_on_any_rows(seed: int, scale: int) -> None:
         first = growth.first(kept)
         assert (first.needed, first.scheduled) == (sum(needs[:kept]), sum(tokens[:kept]))
         assert first.row.tolist() == scheduler.order[:kept].tolist()
+
+
+@pytest.mark.parametrize("declared", [1, (1 << 16) + 1, (1 << 31) + 1, 1 << 40])
+def test_who_is_seated_alone_is_seated_like_one_of_many(declared: int) -> None:
+    """A row of one is written in another way than rows of several."""
+    asked = [Request(id=f"r{n}", prompt_ids=range(3 + n), max_output_tokens=declared + n) for n in range(2)]
+    together, alone = Rows.of(2), Rows.of(2)
+    for rows, groups in ((together, [asked]), (alone, [asked[:1], asked[1:]])):
+        for group in groups:
+            jobs = [Job.of(request, 1) for request in group]
+            rows.seat(jobs, np.array([2 + job.prompt for job in jobs]))
+    assert together.columns.tolist() == alone.columns.tolist()
+    assert together.samples_left.tolist() == [declared, declared + 1]
 
 
 @pytest.mark.parametrize("seed", range(60))
