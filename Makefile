@@ -27,7 +27,7 @@ help:
 	@echo 'make vtc      compile the VTC program to build/vtc (fetches go where there is none)'
 	@echo 'make vllm     install the released vLLM beside the suite, into .venv-vllm (2 GB)'
 	@echo 'make ray      install Ray beside the suite, into .venv-ray (500 MB), and run a campaign there with a node killed'
-	@echo 'make vidur    install the Vidur simulator into .venv-vidur (600 MB), for `make bench`'
+	@echo 'make vidur    install the Vidur simulator beside the suite, into .venv-vidur (600 MB); `make bench` runs it too'
 	@echo 'make vectors  hold a scheduler in C to the scenarios of tests/vectors, with and without planted bugs; needs gcc'
 	@echo 'make mutation  try 500 mutants of the reference, as mutmut makes them; ARGS=--seconds=600 in slices'
 	@echo 'make clean    remove everything that these make, .venv included'
@@ -92,6 +92,7 @@ ray: .venv-ray/stamp
 	.venv-ray/bin/python -m pytest tests/ray $(ARGS)
 
 vidur: .venv-vidur/stamp
+	@echo 'now, for example: .venv-vidur/bin/schedspec check schedspec.conformance.subjects.vidur:sarathi'
 
 vllm: .venv-vllm/stamp
 	@echo 'now, for example: .venv-vllm/bin/schedspec check vllm'
@@ -167,4 +168,6 @@ build/go/bin/go:
 .venv-vidur/stamp: requirements-vidur.txt
 	$(PYTHON) -m venv .venv-vidur
 	.venv-vidur/bin/python -m pip --disable-pip-version-check install -q --no-compile --no-deps -r requirements-vidur.txt
+	.venv-vidur/bin/python -m pip --disable-pip-version-check install -q -c constraints.txt setuptools
+	.venv-vidur/bin/python -m pip --disable-pip-version-check install -q -c constraints.txt --no-build-isolation -e '.[check]'
 	@touch $@

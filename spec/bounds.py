@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from .hints import closest
+
 
 def is_int(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
@@ -19,7 +21,9 @@ def not_among(of: object, known: Mapping[str, tuple[object, ...]], prefix: str =
     for name, allowed in known.items():
         value = getattr(of, name)
         if not any(type(value) is type(one) and value == one for one in allowed):
-            yield f"{prefix}{name} is {value!r}, but must be one of {', '.join(map(str, allowed))}"
+            close = closest(value, map(str, allowed)) if isinstance(value, str) else None
+            hint = f": did you mean {close!r}?" if close else ""
+            yield f"{prefix}{name} is {value!r}, but must be one of {', '.join(map(str, allowed))}{hint}"
 
 
 def faults_of_parking(s: Any) -> Iterator[str]:

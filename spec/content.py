@@ -14,7 +14,7 @@ from typing import Literal
 
 from attrs import Factory, define, frozen
 
-from .tracks import InFlight, Track, chained
+from .tracks import InFlight, Track
 
 Content = list[int]
 
@@ -65,8 +65,9 @@ class ContentShadow:
             for row, start in enumerate(step.start):
                 if start:
                     self._read(step, row, bad, start)
+        departed, append = step.departed, self._append
         for row, (track, start, tokens) in enumerate(zip(step.tracks, step.start, step.tokens, strict=True)):
-            identity = self._append(track, start) if tokens == 1 and track not in step.departed else None
+            identity = append(track, start) if tokens == 1 and not (departed and track in departed) else None
             if identity is None:
                 self._write(track, step.table_of(track), start, start + tokens)
                 identity = 0
@@ -115,7 +116,7 @@ class ContentShadow:
             return None
         if not len(ids) == start < len(tokens) or content[-1] != ids[-1]:
             return None
-        identity = chained(ids[-1], tokens[start])
+        identity = hash((ids[-1], tokens[start]))  # `chained`, without a call for each entry
         ids.append(identity)
         content.append(identity)
         return identity

@@ -9,7 +9,6 @@ import json
 import reprlib
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from functools import cached_property
 from inspect import isawaitable
 from typing import Any, TypeVar
@@ -17,6 +16,7 @@ from typing import Any, TypeVar
 from attrs import NOTHING, fields_dict
 
 from . import vocabulary
+from .hints import closest, did_you_mean
 from .vocabulary import (
     CLAIMS,
     CONSTANTS,
@@ -125,13 +125,6 @@ def shown(value: object) -> str:
     return " ".join(_short.repr(value).split())
 
 
-def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """The hint for a name that is not on a list: the one it resembles, or else the list."""
-    known = list(known)
-    close = get_close_matches(str(name), known, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
-
-
 # --- values -------------------------------------------------------------------------------------------------
 
 
@@ -187,8 +180,8 @@ def _one_of(*allowed: str) -> Check:
 
     def check(method: str, field: str, value: Any) -> str:
         if type(value) is not str or value not in allowed:
-            close = get_close_matches(str(value), allowed, n=1)
-            raise ProtocolError(method, field, value, wanted, f"did you mean {close[0]!r}?" if close else "")
+            close = closest(value, allowed)
+            raise ProtocolError(method, field, value, wanted, f"did you mean {close!r}?" if close else "")
         return value
 
     return check
@@ -444,7 +437,7 @@ def _delta(method: str, field: str, delta: Any) -> Delta:
     name = delta[0]
     checks = _DELTA_CHECKS.get(name) if type(name) is str else None
     if checks is None:
-        problem, hint = f"no delta is called {shown(name)}", did_you_mean(name, DELTAS)
+        problem, hint = f"no delta is called {shown(name)}", did_you_mean(name, DELTAS, "spec/PROTOCOL.md")
         raise ProtocolError(method, field, delta, problem, hint)
     if len(delta) != len(checks) + 1:
         problem = f"has {_entries(len(delta) - 1)} after its name"
@@ -469,7 +462,7 @@ def _claims(method: str, field: str, value: Any) -> frozenset[str]:
         raise ProtocolError(method, field, value, "must be a list of claims", "like ['fcfs', 'hard_budget']")
     for claim in value:
         if claim not in CLAIMS:
-            hint = did_you_mean(claim, CLAIMS)
+            hint = did_you_mean(claim, CLAIMS, "spec/PROTOCOL.md")
             raise ProtocolError(method, field, claim, "no rule knows such a claim", hint)
     return frozenset(value)
 
@@ -586,8 +579,9 @@ def _obligation(method: str, field: str, value: Any) -> tuple[int, str, str]:
     return block, owner, reason
 
 
+_STATES = ("waiting", "parked", "running", "swapped", "transferring")
 _REQUEST_VIEW: Mapping[str, Check] = {
-    "state": _one_of("waiting", "parked", "running", "swapped", "transferring"),
+    "state": _one_of(*_STATES),
     "issued": _any_integer,
     "computed": _any_integer,
     "outputs": _any_integer,
@@ -595,8 +589,16 @@ _REQUEST_VIEW: Mapping[str, Check] = {
 }
 
 
+def _is_canonical(view: Any) -> bool:
+    """Most views are as they should be, and cannot change: those are not made again."""
+    if type(view) is not RequestView or view.state not in _STATES:
+        return False
+    parts = (view.state, view.issued, view.computed, view.outputs, view.in_flight)
+    return tuple(map(type, parts)) == (str, int, int, int, int)
+
+
 def _request_view(method: str, field: str, value: Any) -> RequestView:
-    return _record(method, RequestView, _REQUEST_VIEW, value, f"{field}.")
+    return value if _is_canonical(value) else _record(method, RequestView, _REQUEST_VIEW, value, f"{field}.")
 
 
 # Numbers of a snapshot may be negative: that is a fault of the scheduler, which a rule reports.

@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from os import PathLike
 from typing import IO, Any, cast
 
+from .hints import did_you_mean
 from .protocol import (
     MISSING,
     ProtocolError,
-    did_you_mean,
     encode,
     read_capabilities,
     read_deltas,

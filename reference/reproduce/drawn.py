@@ -6,7 +6,7 @@ from random import Random
 from attrs import define
 
 from ...spec.vocabulary import NS_PER_S, Request
-from ...spec.workloads import Incoming
+from ...spec.workloads import Incoming, Workload
 from ..simulation import Batch, CostModel
 
 Lengths = Callable[[Random], tuple[int, int]]
@@ -46,6 +46,12 @@ def by_quantiles(prompt: Sequence[int], output: Sequence[int], most_tokens: int)
         return tokens, outputs
 
     return draw
+
+
+def of_workload(workload: Workload) -> Lengths:
+    """Those of one of its requests each time."""
+    pairs = [(one.prompt_tokens, one.output_tokens) for one in workload.arrivals()]
+    return lambda random: random.choice(pairs)
 
 
 def _between(random: Random, quantiles: Sequence[int]) -> int:

@@ -16,12 +16,17 @@ A target that `measure` leaves out is *not measured*, and never met by that.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
+from itertools import islice
 from typing import Any, Literal
 
-from attrs import Factory, asdict, define, field, frozen
+from attrs import Factory, asdict, define, evolve, field, frozen
 
-from ...spec.workloads import MissingWorkload, Workload, parse_workload
+from ...spec.vocabulary import NS_PER_S
+from ...spec.workloads import Arrival, MissingWorkload, Workload, WorkloadError, parse_workload
 
+MANY = 1_000
+"""Requests of which the rate of a workload is told."""
 Verdict = Literal["met", "missed", "not measured"]
 
 
@@ -85,22 +90,41 @@ class Run:
     seed: int = 0
     progress: Callable[[str, float, str], None] = lambda stage, part, note: None
     notes: list[str] = Factory(list)
+    lengths: str = ""
+    """A workload whose lengths are taken in place of the publication's, if it `takes_lengths`."""
 
     def note(self, sentence: str) -> None:
         """Something that belongs beside the table: where data came from, or why a target is missed."""
         if sentence not in self.notes:
             self.notes.append(sentence)
 
-    def workload(self, kind: str, fitted: str, **scale: Any) -> Workload:
+    def workload(self, kind: str, fitted: str, most_tokens: int) -> Workload:
         """The file that is usual for this kind, or where it is not at hand its statistics; which one is noted."""
+        if self.lengths:
+            return self.others(most_tokens)
         try:
-            found = parse_workload(kind, seed=self.seed, **scale)
+            found = parse_workload(kind, seed=self.seed)
         except MissingWorkload:
-            found = parse_workload(f"fitted:{fitted}", seed=self.seed, **scale)
+            found = parse_workload(f"fitted:{fitted}", seed=self.seed)
             self.note(f"{found.name} in place of a file of {kind}, which is not at hand")
         else:
             self.note(f"lengths of {found.name}")
         return found
+
+    def others(self, most_tokens: int) -> Workload:
+        """What was asked for in place of the publication's: its requests of at most so many tokens, one a second on
+        average.  Raises WorkloadError."""
+        found = parse_workload(self.lengths, seed=self.seed)
+        times = [one.now_ns for one in islice(found.arrivals(), MANY)]
+        per_s = Fraction((len(times) - 1) * NS_PER_S, max(1, times[-1] - times[0]))
+        self.note(f"lengths of {found.name} in place of the publication's, so its numbers are no targets here")
+        if not any(_tokens(one) <= most_tokens for one in found.arrivals()):
+            raise WorkloadError(f"{found.name}: no request has {most_tokens:,} tokens or fewer, which the model holds")
+        return evolve(
+            found,
+            rate=1 / per_s if per_s else found.rate,
+            read=lambda draws: (one for one in found.read(draws) if _tokens(one) <= most_tokens),
+        )
 
     def stages(self, stage: str, items: Iterable[Any]) -> Iterable[Any]:
         """The items, with progress after each."""
@@ -111,9 +135,14 @@ class Run:
         self.progress(stage, 1.0, f"{len(listed)} done")
 
 
+def _tokens(one: Arrival) -> int:
+    return one.prompt_tokens + one.output_tokens
+
+
 @frozen(kw_only=True)
 class Reproduction:
-    """One comparison with a publication.  `measure` answers with ours, by the names of the targets."""
+    """One comparison with a publication.  `measure` answers with ours, by the names of the targets; one that
+    `takes_lengths` can be asked what other requests would come to."""
 
     name: str
     title: str
@@ -121,6 +150,7 @@ class Reproduction:
     constants: tuple[Constant, ...]
     targets: tuple[Target, ...]
     measure: Callable[[Run], Mapping[str, float]]
+    takes_lengths: bool = False
 
 
 @frozen

@@ -320,7 +320,7 @@ def tell_sensitivity(run: Run, workload: Workload, count: int) -> None:
 
 def measure(run: Run) -> Mapping[str, float]:
     count = SAMPLE_REQUESTS if run.sample else REQUESTS
-    sharegpt = run.workload("sharegpt", "sharegpt")
+    sharegpt = run.workload("sharegpt", "sharegpt", MODEL_TOKENS)
     arxiv = parse_workload("fitted:arxiv-16k", seed=run.seed)
     yi, few = Yi34B(), min(count, TABLE_4_REQUESTS)
     servers = {
@@ -373,4 +373,5 @@ SARATHI_CAPACITY = Reproduction(
     constants=CONSTANTS,
     targets=TARGETS,
     measure=measure,
+    takes_lengths=True,
 )

@@ -8,7 +8,7 @@ from ..simulation import Simulation
 from ..simulation.costs import DecodeTerms, PrefillTerms, TwoPhases
 from ..systems import ORCA_MAX, ORCA_ORACLE, ORCA_POW2, VLLM_2023, VLLM_2023_SWAP
 from ..systems.buddy import Contiguous
-from .drawn import Lengths, Watching, geometric, poisson
+from .drawn import Lengths, Watching, geometric, of_workload, poisson
 from .framework import Constant, Reproduction, Run, Target
 
 PAPER = "PagedAttention, SOSP 2023, "
@@ -119,7 +119,7 @@ def tokens_per_s(name: str, lengths: Lengths, seconds: float, seed: int) -> floa
 
 def measure(run: Run) -> Mapping[str, float]:
     seconds = SAMPLE_S if run.sample else TRACE_S
-    sharegpt = geometric(*SHAREGPT, MODEL_TOKENS)
+    sharegpt = of_workload(run.others(MODEL_TOKENS)) if run.lengths else geometric(*SHAREGPT, MODEL_TOKENS)
     found = {name: one(name, SLOTS, sharegpt, FULL_PER_S, seconds, run.seed) for name in run.stages("ShareGPT", NAMES)}
     use = {name: 100 * share for name, (share, _) in found.items()}
     at_once = {name: requests for name, (_, requests) in found.items()}
@@ -156,4 +156,5 @@ VLLM = Reproduction(
     constants=CONSTANTS,
     targets=TARGETS,
     measure=measure,
+    takes_lengths=True,
 )

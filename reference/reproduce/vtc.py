@@ -34,7 +34,8 @@ WINDOW_NS = 60 * NS_PER_S
 SAMPLE_NS = 120 * NS_PER_S
 JITTER_NS, JITTERED = 10_000_000, 3
 NEAR_RANKS = ("vtc", "vtc_predict", "vtc_oracle")
-"""Their published averages are nearer to each other than runs of one of them are."""
+NEAR_RUNS = 5
+"""Of each of them, whose published averages are near to each other."""
 REAL = "real__FCFS"
 """Arrivals are the same in all runs of the real trace."""
 WITHIN = 0.2
@@ -177,7 +178,7 @@ def measure_table(run: Run) -> Mapping[str, float]:
     return ours
 
 
-@lru_cache(maxsize=len(NEAR_RANKS) * JITTERED)
+@lru_cache(maxsize=len(NEAR_RANKS) * NEAR_RUNS)
 def jittered(name: str, seed: int, until_ns: int | None) -> tuple[Served, ...]:
     """The real trace, if each request comes a little later.  Raises MissingWorkload."""
     scheduler = next(one for one in SCHEDULERS if one.name == name)
@@ -192,15 +193,15 @@ def later(requests: Iterable[Incoming], seed: int) -> list[Incoming]:
     return sorted(late, key=lambda one: one.now_ns)
 
 
-def jitters(run: Run, name: str) -> list[Sequence[Served]]:
-    seeds = range(run.seed, run.seed + (1 if run.sample else JITTERED))
+def jitters(run: Run, name: str, count: int) -> list[Sequence[Served]]:
+    seeds = range(run.seed, run.seed + (1 if run.sample else count))
     return [jittered(name, seed, SAMPLE_NS if run.sample else None) for seed in run.stages(f"jitter of {name}", seeds)]
 
 
 def tell_spread(run: Run) -> None:
     """How far the greatest of 19 windows, and the order of three schedulers, depend on milliseconds that nobody
     recorded."""
-    found = {name: [service_difference(one) for one in jitters(run, name)] for name in NEAR_RANKS}
+    found = {name: [service_difference(one) for one in jitters(run, name, NEAR_RUNS)] for name in NEAR_RANKS}
     later = f"if each request comes up to {JITTER_NS // 1_000_000} ms later, as tokenizing may take"
     for name, differences in found.items():
         listed = ", ".join(f"{one.maximum:.0f} and {one.average:.0f}" for one in differences)
@@ -251,7 +252,7 @@ def measure_medians(run: Run) -> Mapping[str, float]:
 
 def tell_repeats(run: Run) -> None:
     """How near two runs of the same program are to each other: nobody's simulation is nearer."""
-    first, *others = jitters(run, "vtc_predict")
+    first, *others = jitters(run, "vtc_predict", JITTERED)
     for what, of in WAITS.items():
         same = ", ".join(f"{near(medians(other, of), medians(first, of)):.0f}" for other in others)
         run.note(

@@ -17,7 +17,7 @@ from statistics import median
 
 from attrs import frozen
 
-from ...spec.protocol import did_you_mean
+from ...spec.hints import did_you_mean
 from ...spec.vocabulary import NS_PER_S
 from ...spec.workloads.arrival import MissingWorkload, WorkloadError
 from ...spec.workloads.vtc import Seen, read_seen

@@ -9,6 +9,7 @@ from typing import Any
 from attrs import evolve, fields_dict, frozen
 
 from ...spec.admission import LIMITS
+from ...spec.hints import closest
 from ...spec.settings import Lane, Settings
 
 ALL_PERCENT = 100
@@ -59,6 +60,9 @@ def value_of(settings: Settings, name: str) -> Any:
     if name in fields_dict(Settings) and name not in ("door", "lanes", "prices"):
         return getattr(settings, name)
     known = [f"share.{lane}" for lane in lanes] or ["share.LANE where --setting policy=lanes"]
+    every = [*fields_dict(Settings), *(f"{DOOR}{limit}" for limit in LIMITS), *(f"{SHARE}{lane}" for lane in lanes)]
+    if (close := closest(name, every)) is not None:
+        raise ValueError(f"{name} is no control: did you mean {close!r}?")
     raise ValueError(f"{name} is no control: write a setting, door.LIMIT ({', '.join(LIMITS)}), or {', '.join(known)}")
 
 

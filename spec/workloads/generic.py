@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from ..protocol import did_you_mean
+from ..hints import did_you_mean
 from .arrival import Arrival, Draws, Patience, WorkloadError
 from .gaps import times_ns
 from .mooncake import read_hash_ids

@@ -13,7 +13,7 @@ from typing import Literal
 
 from attrs import frozen
 
-from ..protocol import did_you_mean
+from ..hints import did_you_mean
 from .arrival import MissingWorkload, WorkloadError
 
 RAW = "https://raw.githubusercontent.com"
@@ -67,10 +67,7 @@ def named(name: str) -> tuple[PublicFile, ...]:
     found = tuple(f for f in public_files() if wanted in (f.name, Path(f.name).parent.name, Path(f.name).name))
     if not found:
         known = [*dict.fromkeys(Path(f.name).parent.name for f in public_files()), *(f.name for f in public_files())]
-        hint = did_you_mean(name, known)
-        raise WorkloadError(
-            f"there is no public file {name!r}: {hint if 'mean' in hint else '`schedspec data` lists them'}"
-        )
+        raise WorkloadError(f"there is no public file {name!r}: {did_you_mean(name, known, '`schedspec data`')}")
     return found
 
 

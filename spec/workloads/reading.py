@@ -14,6 +14,7 @@ from ..protocol import shown
 from ..vocabulary import NS_PER_S
 from .arrival import MOST_S, MOST_TOKENS, WorkloadError
 
+OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 _DECIMAL = re.compile(r"[+-]?\d{1,30}(\.\d{0,30})?([eE][+-]?\d{1,2})?")
 
 
@@ -55,7 +56,9 @@ class Row:
 def whole(place: str, column: str, value: object, least: int, most: int, *, is_text: bool) -> int:
     number = _integer(value, is_text=is_text)
     if number is None:
-        raise WorkloadError(f"{place}: {column} is {shown(value)}, but must be an integer")
+        is_open = is_text and "\n" in str(value)
+        hint = ": is a quote not closed, there or above?" if is_open else ""
+        raise WorkloadError(f"{place}: {column} is {shown(value)}, but must be an integer{hint}")
     if number < least:
         raise WorkloadError(f"{place}: {column} is {number}, but must be at least {least}: leave such requests out")
     if number > most:
@@ -101,9 +104,19 @@ def csv_rows(path: Path, columns: Sequence[str], what: str) -> Iterator[Row]:
 def csv_names(path: Path) -> Sequence[str]:
     with _opened(path) as file:
         try:
-            return csv.DictReader(_lines(path, file)).fieldnames or ()
+            names = csv.DictReader(_lines(path, file)).fieldnames or ()
         except csv.Error as error:
             raise WorkloadError(f"{path}:1: is no line of a CSV file ({error})") from error
+    _check_form(path, names)
+    return names
+
+
+def _check_form(path: Path, names: Sequence[str]) -> None:
+    for delimiter, called in OTHER_DELIMITERS.items():
+        if len(names) == 1 and delimiter in names[0]:
+            raise WorkloadError(f"{path}:1: its columns are separated by {called}: separate them by commas")
+    if names and all(_integer(name, is_text=True) is not None for name in names):
+        raise WorkloadError(f"{path}:1: is a line of numbers: put a line with the names of its columns before it")
 
 
 def _check_names(path: Path, names: Sequence[str], columns: Sequence[str], what: str) -> None:
@@ -111,6 +124,7 @@ def _check_names(path: Path, names: Sequence[str], columns: Sequence[str], what:
         raise WorkloadError(
             f"{path} is empty: {what} has a line of columns, {', '.join(columns)}, and a row per request"
         )
+    _check_form(path, names)
     missing = [column for column in columns if column not in names]
     if missing:
         raise WorkloadError(f"{path}:1: has no column {missing[0]}: {what} has {', '.join(columns)}")
@@ -161,12 +175,29 @@ def json_rows(path: Path, names: Iterable[str], what: str) -> Iterator[Row]:
 
 def _object(place: str, line: str, names: Sequence[str], what: str) -> Mapping[str, Any]:
     try:
-        row = json.loads(line)
+        row = json.loads(line, object_pairs_hook=_once)
+    except _Twice as twice:
+        raise WorkloadError(f"{place}: has {twice} twice: leave one out") from None
     except (ValueError, RecursionError) as error:
         raise WorkloadError(_no_line(place, line, names, what)) from error
-    if not isinstance(row, dict) or any(name not in row for name in names):
+    if not isinstance(row, dict):
         raise WorkloadError(_no_line(place, line, names, what))
+    missing = [name for name in names if name not in row]
+    if missing:
+        raise WorkloadError(f"{place}: has no {missing[0]}: each line of {what} is an object with {listed(names)}")
     return row
+
+
+class _Twice(Exception):
+    """A name that an object has twice."""
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise _Twice(next(name for name in names if names.count(name) > 1))
+    return found
 
 
 def _no_line(place: str, line: str, names: Sequence[str], what: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-from ..protocol import did_you_mean
+from ..hints import did_you_mean
 from ..vocabulary import NS_PER_S
 from . import azure, fitted, generic, hostile, lengths, mooncake, vtc
 from .arrival import MOST_TOKENS, Arrival, Draws, WorkloadError

@@ -17,13 +17,13 @@ removes would hide the next failure.
 
 import json
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
 from attrs import evolve, fields_dict, frozen
 
 from schedspec.spec.catalogue import registry
+from schedspec.spec.hints import did_you_mean
 from schedspec.spec.vocabulary import SubjectFactory, Unsupported
 
 from .check import Check, Failure, Known
@@ -117,7 +117,7 @@ def _entry(path: Path, where: str, plain: Any, subject: str) -> Entry:
     known = [name for name in fields_dict(Entry) if name != "path"]
     for name, value in plain.items():
         if name not in known:
-            raise BaselineError(f"{where} has a field {name!r}: {_hint(name, known)}")
+            raise BaselineError(f"{where} has a field {name!r}: {did_you_mean(name, known)}")
         if name != "script" and not isinstance(value, str):
             raise BaselineError(f"{where}: {name} is {value!r}, but must be a text")
     for name in ("rule", "reason", "script"):
@@ -125,7 +125,9 @@ def _entry(path: Path, where: str, plain: Any, subject: str) -> Entry:
             raise BaselineError(f"{where} lacks {name!r}")
     rule, other = plain["rule"], plain.get("subject", subject)
     if rule not in registry.rules:
-        raise BaselineError(f"{where}: there is no rule {rule!r}: {_hint(rule.upper(), list(registry.rules))}")
+        raise BaselineError(
+            f"{where}: there is no rule {rule!r}: {did_you_mean(rule, registry.rules, '`schedspec rules`')}"
+        )
     conjunct = plain.get("conjunct", "")
     if conjunct and conjunct.rpartition(".")[0] != rule:
         raise BaselineError(f"{where}: conjunct is {conjunct!r}, but must be one of {rule}")
@@ -134,11 +136,6 @@ def _entry(path: Path, where: str, plain: Any, subject: str) -> Entry:
     if other != subject:
         raise BaselineError(f"{where} is of {other!r}, but {subject!r} is checked: each subject has its own baseline")
     return Entry(**plain | _script(path, where, plain["script"]))
-
-
-def _hint(name: str, names: Sequence[str]) -> str:
-    close = get_close_matches(name, names, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(names[:8])}"
 
 
 def _script(path: Path, where: str, plain: Any) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 What follows a broken state may be its consequence, so nothing counts that was only seen there.  The run is made once
 more, past the rules that ended it and whatever they explain; what breaks then is shortened, and counts if the short run
-breaks it with nothing before it but what snapshots show, which changes no state.
+breaks it with nothing before it but wrong gauges, which are no state.
 """
 
 import time
@@ -42,8 +42,9 @@ def by_itself(
     """A short run that breaks the conjunct first; None if none was found in that time.  `rules`: those that broke in
     the same message, `past` those that the long run went past."""
     target = Target(violation.conjunct, rules)
-    short = Shrinker(check.factory, script, target, seconds, all_but(check.only) | past).shrink()
-    again = replay(check.factory, short, ignored=all_but(check.only), past_snapshots=True)
+    ignored = all_but(check.only) | past
+    short = Shrinker(check.factory, script, target, seconds, ignored, past_gauges=True).shrink()
+    again = replay(check.factory, short, ignored=all_but(check.only), past_gauges=True)
     return again if any(v.conjunct == violation.conjunct for v in again.broken) else None
 
 
@@ -67,17 +68,17 @@ class Behind:
     tried: Counter[str] = Factory(Counter)
     spent_s: float = 0.0
 
-    def look(self, ended: Driver, stage: str) -> None:
-        """At what breaks behind the end of a run, while there is time for it."""
+    def look(self, ended: Driver, script: Script, stage: str) -> None:
+        """At what breaks behind the end of a run of that script, while there is time for it."""
         if not ended.broken or ended.fault is not None or self.check.only or self.spent_s >= self.seconds:
             return
         begun = time.monotonic()
         past = explained_by(violation.rule for violation in ended.broken)
         for _ in range(DEEPEST):
-            found = self._found_past(ended.script, past)
+            found = self._found_past(script, past)
             if not found:
                 break
-            self._try(ended.script, found, past, stage)
+            self._try(script, found, past, stage)
             past |= explained_by(violation.rule for violation in found)
         self.spent_s += time.monotonic() - begun
 
@@ -91,7 +92,7 @@ class Behind:
                 script.seed,
                 ignored=ignored,
                 timeout_s=check.timeout_s,
-                past_snapshots=True,
+                past_gauges=True,
             )
         except (Unsupported, ProtocolError):
             return []

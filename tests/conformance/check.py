@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import get_args
 
-from attrs import Factory, define, frozen
+from attrs import Factory, define, evolve, frozen
 
 from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.vocabulary import Policy, Settings, SubjectFactory, Unsupported
@@ -23,6 +23,7 @@ from .driver import Driver, all_but
 from .findings import INTERRUPTED, Failure, Findings, Known, RuleResult, exit_status, results
 from .foresight import foretold
 from .machine import Search
+from .names import counted
 from .negotiate import negotiated
 from .replaying import SETTINGS, StepTime, replay_workload
 from .scenarios import scenarios
@@ -179,7 +180,7 @@ class Check:
             name=self.name,
             ignored=all_but(self.only),
             timeout_s=self.timeout_s,
-            past_snapshots=True,
+            past_gauges=True,
         )
 
     # --- stages ------------------------------------------------------------------------------------------
@@ -191,7 +192,7 @@ class Check:
                 return
             self.progress("scenarios", number / len(todo), scenario.name)
             self.run_script(scenario.script, f"scenario: {scenario.name}")
-        self.progress("scenarios", 1.0, f"{len(todo)} runs")
+        self.progress("scenarios", 1.0, counted(len(todo), "run"))
 
     def _search(self) -> None:
         """Rounds of all kinds of example: walks, variations of the scenarios, and operations drawn one by one."""
@@ -275,13 +276,13 @@ class Check:
                 f"the first is {replayed.first_too_large}"
             )
         self._finished(driver, f"workload: {name}")
-        self.progress("workload", 1.0, f"{name}, {replayed.requests} requests")
+        self.progress("workload", 1.0, f"{name}, {counted(replayed.requests, 'request')}")
 
     def _determinism(self) -> None:
         if self.is_enough() or not self._scripts or not self.depth.reruns:
             return
         scripts = sorted(self._scripts, key=script_size, reverse=True)[:MOST_RERUN_SCRIPTS]
-        self.progress("determinism", 0.0, f"{len(scripts)} runs again")
+        self.progress("determinism", 0.0, f"{counted(len(scripts), 'run')} again")
         self._here = rerun_here(self.factory, scripts)
         repeats = self._compare("DET-2", lambda some: rerun_here(self.factory, some), scripts)
         if repeats:  # who differs anyhow shows nothing about what it foresees
@@ -295,7 +296,7 @@ class Check:
             if same:  # who differs anyhow shows nothing about the clock
                 self.progress("determinism", 0.7, "another pace of the clock")
                 self._compare("DET-3", lambda some: elsewhere.run(some, "another"), scripts)
-        self.progress("determinism", 1.0, f"{len(scripts)} runs again")
+        self.progress("determinism", 1.0, f"{counted(len(scripts), 'run')} again")
 
     def _compare(self, rule: str, again: Callable[[Sequence[Script]], list[list[str]]], scripts: list[Script]) -> bool:
         """False if the answers differ."""
@@ -347,12 +348,12 @@ class Check:
         driver.drain()
         self._finished(driver, stage)
         if self.stop_at is None:
-            self._look_behind(driver, stage)
+            self._look_behind(driver, evolve(script, settings=driver.settings), stage)
 
-    def _look_behind(self, driver: Driver, stage: str) -> None:
+    def _look_behind(self, driver: Driver, script: Script, stage: str) -> None:
         if self._behind is None:
             self._behind = Behind(self, self.depth.shrink_s)
-        self._behind.look(driver, stage)
+        self._behind.look(driver, script, stage)
 
     def _finished(self, driver: Driver, stage: str) -> None:
         self.findings.add(driver, stage)

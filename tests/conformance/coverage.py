@@ -19,6 +19,7 @@ from schedspec.spec.transfers import registry as transfers
 from schedspec.spec.vocabulary import Capabilities, Settings, Unsupported
 
 from .ear import Ear
+from .names import counted
 from .negotiate import named
 from .scenarios import scenarios
 from .script import Op
@@ -154,10 +155,11 @@ class Coverage:
         """One sentence for a terminal."""
         held = sum(times > 0 for times in self.preconditions.values())
         return (
-            f"covered: {len(self.calls)} pairs of calls, {len(self.lives)} pairs of events in the life of a request, "
-            f"{len(self.varied)} of {len(self.settings)} settings varied, {len(self.claims)} claims, "
+            f"covered: {counted(len(self.calls), 'pair')} of calls, "
+            f"{counted(len(self.lives), 'pair')} of events in the life of a request, "
+            f"{len(self.varied)} of {len(self.settings)} settings varied, {counted(len(self.claims), 'claim')}, "
             f"{held} of {len(self.preconditions)} preconditions; {self.pairs:,} (request, step) pairs in "
-            f"{self.steps:,} steps"
+            f"{counted(self.steps, 'step')}"
         )
 
 

@@ -42,11 +42,11 @@ MEDIUM = Size(
 )
 LARGE = Size(
     name="large",
-    seats=(256, 384),
+    seats=(512, 768, 1024),
     longest_prompt=(64, 256),
     longest_output=(384, 512),
     block_size=(16, 16, 32),
-    scale=Scale(requests=100, tokens=3_000),
+    scale=Scale(requests=200, tokens=6_000),
     pauses=(0, 0, 0, 0, 1),
 )
 

@@ -1,7 +1,8 @@
 """The driver: does operations to a subject, plays the engine, and has the monitor judge each message.
 
 It stops at the first message that breaks a rule: what follows a broken state says nothing.  Where it is told to go on
-behind what snapshots show, it does: the state is built from deltas alone, and a wrong snapshot leaves it as it is.
+behind wrong gauges, it does: the state is built from deltas alone, and a number that is exported wrongly is no state of
+the subject's either.
 """
 
 from collections import deque
@@ -41,6 +42,7 @@ BLOCKS_PER_CALL = 32
 """Of a pool that is looked at now and then: snapshots show so many a call, however large it is."""
 
 DOOR = "ADMIT"
+GAUGES = "OBS-3"
 NEVER_ENDS = "LIVE-2"
 MOST_WAITS = 8
 """How often time may go by in an empty system until whoever is held at the door must be in."""
@@ -50,7 +52,7 @@ MOST_WAITS = 8
 class Driver:
     """One run of one subject.  `messages` is its trace, `ops` its script, `broken` what the last message broke,
     `fault` how the subject broke the protocol, `asked` the call that has no answer then.  A broken SHOULD leaves the
-    state sound, and so does a wrong answer at the door, or a snapshot (`past_snapshots`): the run goes on, and `advice`
+    state sound, and so does a wrong answer at the door, or a gauge (`past_gauges`): the run goes on, and `advice`
     has the first break of each, with the number of operations until then.  `heard` is told each message.  `monitor` is
     that of one pool, or of two."""
 
@@ -73,7 +75,7 @@ class Driver:
     snapshots: int = 0
     now_ns: int = 0
     keep_messages: bool = True
-    past_snapshots: bool = False
+    past_gauges: bool = False
     observe_every: int = 1
     last_plan: Plan | None = None
     heard: Callable[[Message], None] = lambda message: None
@@ -100,7 +102,7 @@ class Driver:
         explain: bool = False,
         timeout_s: float | None = 10.0,
         keep_messages: bool = True,
-        past_snapshots: bool = False,
+        past_gauges: bool = False,
     ) -> "Driver":
         """A fresh subject.  Raises Unsupported or ProtocolError if there is none to be had."""
         subject = guarded(factory, timeout_s)(settings, seed)
@@ -114,7 +116,7 @@ class Driver:
             header,
             ignored,
             keep_messages=keep_messages,
-            past_snapshots=past_snapshots,
+            past_gauges=past_gauges,
         )
 
     @property
@@ -307,8 +309,8 @@ class Driver:
             if violation.rule in self.ignored:
                 self.went_past |= rule.level == "MUST"
                 continue
-            is_shown = self.past_snapshots and message.kind == "observe"
-            if rule.level == "SHOULD" or rule.family == DOOR or is_shown:
+            is_gauge = self.past_gauges and violation.rule == GAUGES
+            if rule.level == "SHOULD" or rule.family == DOOR or is_gauge:
                 self.advice.setdefault(violation.rule, (violation, len(self.ops)))
             else:
                 self.broken.append(violation)

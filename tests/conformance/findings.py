@@ -166,7 +166,7 @@ class Findings:
         return new
 
     def _keep(self, violation: Violation, script: Script, broken: set[str], before: set[str], stage: str) -> None:
-        """`broken`: what broke with it, `before` what snapshots showed before."""
+        """`broken`: what broke with it, `before`: gauges that were wrong before."""
         rule = violation.rule
         explained = rule not in registry.weakest(broken | before)
         also = sorted(broken - {rule}, key=lambda other: registry.rules[other].order)
@@ -210,7 +210,7 @@ def ends_a_run(violation: Violation) -> bool:
 
 def breaks_of(driver: Driver) -> Iterator[tuple[list[Violation], int | None]]:
     """What broke together, with the number of operations until then (None: all of them): advice and the door, each by
-    itself; then in the order of the run what a snapshot showed, and what ended it."""
+    itself; then in the order of the run gauges that a snapshot showed, and what ended it."""
     together: dict[int, list[Violation]] = {}
     for violation, ops in driver.advice.values():
         if ends_a_run(violation):

@@ -24,6 +24,7 @@ from schedspec.spec.trace import TraceError, TraceWriter
 from .archives import plain_name, unpacked
 from .check import results
 from .files import file_name, replace_file
+from .names import counted
 from .page import Page
 from .project import Shortening
 from .recorded import Judged, case_of
@@ -59,11 +60,11 @@ def find_files(paths: Sequence[Path], root: Path) -> FleetFiles:
 
 
 def _first_line(path: Path) -> bytes:
-    with path.open("rb") as file:
-        try:
+    try:
+        with path.open("rb") as file:
             return unpacked(path, file).readline(1 << 16)
-        except TraceError:
-            return b""  # whoever judges it says what is wrong with it
+    except (TraceError, OSError):
+        return b""  # whoever judges it says what is wrong with it
 
 
 def engine_name(path: Path, root: Path) -> str:
@@ -308,7 +309,7 @@ def _story(request: str, report: FleetReport) -> list[str]:
 def _report(report: FleetReport) -> Any:
     plain = report.plain
     names = {result["engine"] for result in report.engines}
-    yield f"# {len(names)} engines, {plain['messages']:,} messages"
+    yield f"# {counted(len(names), 'engine')}, {counted(plain['messages'], 'message')}"
     for fault in plain["faults"]:
         yield f"\nVoid: {fault}."
     yield "\n| rule | verdict | engines that break it | breaks | first (now_ns) | at | exercised |"

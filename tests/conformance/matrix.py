@@ -14,6 +14,7 @@ from typing import Any
 from attrs import frozen
 
 from .files import file_name
+from .names import counted
 
 RAW = "-raw"
 EXIT_STATUSES = (2, 1, 130, 3, 0)
@@ -164,6 +165,6 @@ def _as_markdown(outcomes: Sequence[Outcome], seconds: float) -> Iterator[str]:
     for outcome in outcomes:
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row(outcome)) + " |"
     yield ""
-    yield f"In brackets: messages of the shortest trace.  {len(outcomes)} checks in {seconds:.0f} s."
+    yield f"In brackets: messages of the shortest trace.  {counted(len(outcomes), 'check')} in {seconds:.0f} s."
     for subject, rules in only_raw(outcomes):
         yield f"\nOnly {subject}: {', '.join(rules) or 'nothing'}."

@@ -10,6 +10,7 @@ LONGEST_NAME = 60
 END_LENGTH = 24
 MOST_LINES_OF_OTHERS = 40
 LONGEST_LINE_OF_OTHERS = 200
+LONGEST_READ = 4_096
 
 
 def counted(number: int, thing: str) -> str:
@@ -31,7 +32,7 @@ def bounded(lines: Sequence[str], most: int = MOST_LINES_OF_OTHERS) -> tuple[str
     if len(lines) > most:
         half = most // 2
         lines = [*lines[:half], f"  … {counted(len(lines) - 2 * half, 'line')} left out", *lines[-half:]]
-    return tuple(printable(cut(line, LONGEST_LINE_OF_OTHERS)) for line in lines)
+    return tuple(cut(printable(cut(line, LONGEST_READ)), LONGEST_LINE_OF_OTHERS) for line in lines)
 
 
 def short_name(name: str) -> str:

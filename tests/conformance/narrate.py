@@ -491,10 +491,14 @@ def instead(header: Header, messages: Sequence[Message], violation: Violation) -
     if violation.message <= len(messages) and messages[violation.message - 1].kind == "submit":
         values["who"] = messages[violation.message - 1].given.id
     template = INSTEAD.get((violation.rule, violation.says), "")
-    names = re.findall(r"\{([^}]+)\}", template)
-    if any(name not in values for name in names):
+    if any(name not in values for name in re.findall(r"\{([^}]+)\}", template)):
         return ""
-    return re.sub(r"\{([^}]+)\}", lambda match: values[match[1]], template)
+    one = OF_THEM.sub(lambda match: f"1{match[2]}" if values[match[1]] == "1" else match[0], template)
+    return re.sub(r"\{([^}]+)\}", lambda match: values[match[1]], one)
+
+
+OF_THEM = re.compile(r"\{([^}]+)\}((?: [a-z]+)? (?:block|token|seat|step|request|position|draft|slot))s\b")
+"""Of one of these nobody speaks in the plural."""
 
 
 def _right_read(header: Header, messages: Sequence[Message], facts: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import Header, Message
 
 from .determinism import Difference
-from .names import Names, bounded, is_call, printable
+from .names import Names, bounded, counted, is_call, printable
 from .narrate import Line, Teller, let, proof, step_table, version_in_words, who_matters
 from .timeline import Timeline
 
@@ -138,7 +138,7 @@ class Page:
         previous = -1
         for place in kept:
             if place > previous + 1:
-                rows.append(Row("text", f"     …  {place - previous - 1} messages that are left out here"))
+                rows.append(Row("text", f"     …  {counted(place - previous - 1, 'message')} left out here"))
             rows += [Row("bad" if self.lines[place].bad else "text", text) for text in cells[place]]
             previous = place
         return rows

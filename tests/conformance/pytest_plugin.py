@@ -43,8 +43,8 @@ _RERUN = """
 import sys
 sys.path[:], answers, sys.stdout = {path!r}, sys.stdout, sys.stderr
 from schedspec.conformance.determinism import rerun_tasks
-from schedspec.conformance.subjects.resolve import resolve
-rerun_tasks(resolve({name!r}, {{}}), sys.stdin, answers)
+from schedspec.conformance.testing import subject_named
+rerun_tasks(subject_named({name!r}), sys.stdin, answers)
 """
 """The second process of the DET rules: it finds what pytest found, and what the scheduler prints is no answer."""
 
@@ -175,13 +175,14 @@ def schedulers(config: pytest.Config) -> dict[str, Judged]:
 
 
 def _resolved(names: Sequence[str], config: pytest.Config) -> dict[str, Judged]:
-    from .subjects.resolve import UnknownSubject, resolve
+    from .subjects.resolve import UnknownSubject
+    from .testing import subject_named
 
     depth, seed = config.getoption("schedspec_depth"), config.getoption("schedspec_seed")
     found = {}
     for name in names:
         try:
-            factory = resolve(name, {})
+            factory = subject_named(name)
         except UnknownSubject as error:
             raise pytest.Collector.CollectError(f"--scheduler: {error}") from error
         found[name] = Judged(name, factory, depth, seed, _folder(config, name))

@@ -21,7 +21,7 @@ from schedspec.spec.vocabulary import Header, Message
 from .archives import read_recorded
 from .check import Failure, Findings, exit_status, results
 from .folder import SCHEMA, empty_failures, write_case, write_told
-from .names import is_call
+from .names import counted, is_call
 from .page import Case, shown_path
 from .project import Shortening, shortened
 from .script import Script
@@ -111,7 +111,7 @@ def judge(
 def _watched(messages: Iterator[Message], progress: Callable[[str, float, str], None]) -> Iterator[Message]:
     for number, message in enumerate(messages):
         if number % 5_000 == 0:
-            progress("judging", 0.0, f"{number:,} messages")
+            progress("judging", 0.0, counted(number, "message"))
         yield message
     progress("judging", 1.0, "read to the end")
 
@@ -157,7 +157,7 @@ def _shorten(judged: Judged, progress: Callable[[str, float, str], None], how: S
         judged.shortened.append((found, short))
         judged.findings.examples_of[violation.rule].messages = sum(map(is_call, short))
     if todo:
-        progress("shortening", 1.0, f"{len(todo)} failures")
+        progress("shortening", 1.0, counted(len(todo), "failure"))
 
 
 def result_json(judged: Judged, *, strict: bool = False) -> dict[str, Any]:

@@ -72,6 +72,22 @@ def a_client_that_waits_long_sends_more() -> _Built:
     return ("FAIR-17",), settings, (*ops, *rounds(10))
 
 
+def a_prompt_that_is_cached_is_charged_by_chunks() -> _Built:
+    """Cached or computed, each token once."""
+    settings = Settings(blocks=64, block_size=2, seats=1, token_budget=8, policy="vtc", charge_prompt="chunk")
+    come = (submit(name, (7,) * 6, 2, client=name[0]) for name in ("a1", "b1", "a2"))
+    return ("FAIR-14",), evolve(settings, prefix_caching=True), (*come, *rounds(12))
+
+
+def somebody_stops_before_what_was_predicted() -> _Built:
+    """What it did not use is given back, and no more: its client has another one waiting."""
+    settings = Settings(blocks=64, block_size=1, seats=1, token_budget=8, policy="vtc", charge_prediction=True)
+    stops = submit("a1", 1, 9, client="A", predicted_output_tokens=6, stop_after=2)
+    come = tuple(submit(f"b{n}", 1, 3, client="B", predicted_output_tokens=3) for n in (1, 2))
+    late = submit("a2", 1, 2, client="A", predicted_output_tokens=2)
+    return ("FAIR-13",), settings, (stops, *come, *rounds(1), late, *rounds(12))
+
+
 def a_request_counts_past_a_byte() -> _Built:
     """Its outputs, the steps, and the blocks that it holds."""
     settings = Settings(blocks=PAST_A_BYTE + 4, block_size=1, seats=2, token_budget=8)
@@ -94,6 +110,8 @@ BUILDERS: tuple[Callable[[], _Built], ...] = (
     a_deadline_is_zero,
     three_lanes_wait_for_long,
     a_client_that_waits_long_sends_more,
+    a_prompt_that_is_cached_is_charged_by_chunks,
+    somebody_stops_before_what_was_predicted,
     a_request_counts_past_a_byte,
     more_requests_come_than_a_byte_counts,
 )

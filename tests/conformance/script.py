@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 from attrs import asdict, evolve, field, fields_dict, frozen
 
-from schedspec.spec.protocol import did_you_mean, read_request, read_setting_value, read_settings
+from schedspec.spec.hints import did_you_mean
+from schedspec.spec.protocol import read_request, read_setting_value, read_settings
 from schedspec.spec.vocabulary import NS_PER_S, OPEN, WEIGHTS, Door, Pools, Request, Settings, strays
 from schedspec.spec.vocabulary import to_json as as_plain
 
@@ -125,8 +126,10 @@ def read_setting(text: str) -> tuple[str, object]:
     if equals and name.startswith(OF_THE_DOOR):
         return name, _read_limit(name, value)
     plain = asdict(Settings())
-    if not equals or name not in plain:
-        raise ValueError(f"{text!r} is no setting: write NAME=VALUE, with a name of {', '.join(plain)}")
+    if not equals:
+        raise ValueError(f"{text!r} is no setting: write NAME=VALUE, such as blocks=64")
+    if name not in plain:
+        raise ValueError(f"{text!r} is no setting: {did_you_mean(name, plain, 'spec/PROTOCOL.md')}")
     if isinstance(plain[name], tuple | dict):
         return name, _read_json(name, value)
     if isinstance(plain[name], bool):

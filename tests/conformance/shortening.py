@@ -10,6 +10,7 @@ from schedspec.spec.catalogue import registry
 
 from .driver import Driver, all_but, replay
 from .findings import Failure
+from .names import counted
 from .shrink import Shrinker, Target
 
 if TYPE_CHECKING:
@@ -19,13 +20,14 @@ LONG = 40
 """More messages than a page shows: the report says why."""
 
 MOST_SHARES = 4
+MOST_S_OF_EXPLAINED = 1.0
 WORKLOAD_SHARES = 5
 """A run with real arrivals has hundreds of requests, of which most go in the first tries; those take the longest."""
 
 
 @define(eq=False)
 class Shortener:
-    """Of one check.  Snapshots that are wrong, and are no part of the failure, are gone past: they change no state."""
+    """Of one check.  Gauges that are wrong, and are no part of the failure, are gone past: they are no state."""
 
     check: "Check"
 
@@ -36,8 +38,10 @@ class Shortener:
         for number, failure in enumerate(own):
             self.check.progress("shrinking", number / len(own), failure.rule)
             self.shorten(failure, share)
+        for failure in self.unseen():
+            self.shorten(failure, min(share, MOST_S_OF_EXPLAINED))
         if own:
-            self.check.progress("shrinking", 1.0, f"{len(own)} failures")
+            self.check.progress("shrinking", 1.0, counted(len(own), "failure"))
         self.shorten_fault()
 
     def new(self) -> None:
@@ -46,7 +50,7 @@ class Shortener:
         for failure in self.unexplained():
             check.progress("shrinking", 0.0, failure.rule)
             self.shorten(failure, check.depth.shrink_s)
-            check.progress("shrinking", 1.0, f"{len(check.findings.failures)} failures")
+            check.progress("shrinking", 1.0, counted(len(check.findings.failures), "failure"))
             check.keep(failure)
 
     def unexplained(self) -> list[Failure]:
@@ -54,6 +58,12 @@ class Shortener:
         findings = self.check.findings
         todo = sorted(findings.examples_of.values(), key=lambda f: registry.rules[f.rule].order)
         return [f for f in todo if not findings.sizes.get(f.rule, (0, 0))[0] and f.rule not in findings.failures]
+
+    def unseen(self) -> list[Failure]:
+        """What breaks on no page: another rule explained it, but the shortest trace of that one does not break it."""
+        findings = self.check.findings
+        seen = {rule for page in findings.failures.values() for rule in (page.rule, *page.also)}
+        return [failure for rule, failure in findings.examples_of.items() if rule not in seen]
 
     def what_is_left(self) -> None:
         """After an interrupt: nothing is shortened any more, and each failure has its page."""
@@ -85,16 +95,16 @@ class Shortener:
             Target.of(first, failure.rule),
             seconds,
             ignored,
-            past_snapshots=True,
+            past_gauges=True,
         )
         failure.script = shrinker.shrink()
         why = "time was up" if shrinker.is_out_of_time else "nothing shorter that was tried breaks it"
-        failure.stays = f"{why}, after {time.monotonic() - begun:.0f} s and {shrinker.tries} runs"
+        failure.stays = f"{why}, after {time.monotonic() - begun:.0f} s and {counted(shrinker.tries, 'run')}"
 
     def _replayed(self, failure: Failure, ignored: frozenset[str], *, explain: bool = False) -> Driver:
         check = self.check
         return replay(
-            check.factory, failure.script, name=check.name, ignored=ignored, explain=explain, past_snapshots=True
+            check.factory, failure.script, name=check.name, ignored=ignored, explain=explain, past_gauges=True
         )
 
     def explain(self, failure: Failure) -> None:
@@ -116,7 +126,7 @@ class Shortener:
             failure.stays = ""
         elif failure.stays:
             self.check.findings.notes.append(
-                f"{failure.rule}: its trace stays at {failure.messages} messages: {failure.stays}"
+                f"{failure.rule}: its trace stays at {counted(failure.messages, 'message')}: {failure.stays}"
             )
         self.check.findings.failures[failure.rule] = failure
 

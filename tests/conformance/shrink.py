@@ -73,12 +73,12 @@ class Shrinker:
         ignored: frozenset[str] = frozenset(),
         most_tries: int | None = None,
         *,
-        past_snapshots: bool = False,
+        past_gauges: bool = False,
     ) -> None:
         self.factory = factory
         self.ignored = ignored
         self.most_tries = most_tries
-        self.past_snapshots = past_snapshots
+        self.past_gauges = past_gauges
         self.target = target
         self.best = script
         self.deadline = time.monotonic() + seconds
@@ -143,7 +143,7 @@ class Shrinker:
         self.tries += 1
         try:
             driver = Driver.start(
-                self.factory, script.settings, script.seed, ignored=self.ignored, past_snapshots=self.past_snapshots
+                self.factory, script.settings, script.seed, ignored=self.ignored, past_gauges=self.past_gauges
             )
         except (Unsupported, ProtocolError, ValueError):
             return None

@@ -1,9 +1,10 @@
 """The soak: run after run for hours, each from its number and the seed alone.
 
-Every twenty runs there is a large world, two medium ones, two scenarios that are varied, one in which Hypothesis draws
-the operations, and tiny ones.  A failure is shortened and kept at once, and the search goes on: of what fails again
-only how often is counted.  A run ends where a MUST breaks; a rule that has ended many of them is passed over in every
-second run from then on, and what breaks behind it counts only if it breaks without it, too.
+Every forty runs there is a large world, four medium ones, four scenarios that are varied, two in which Hypothesis draws
+the operations, and tiny ones: those find most, and the large one, which comes last, has most of the pairs.  A failure
+is shortened and kept at once, and the search goes on: of what fails again only how often is counted.  A run ends where
+a MUST breaks; a rule that has ended many of them is passed over in every second run from then on, and what breaks
+behind it counts only if it breaks without it, too.
 
 Memory stays flat: of a run that is over nothing is kept but counts.
 """
@@ -28,6 +29,7 @@ from .behind import by_itself, explained_by, go_on
 from .crowds import LARGE, MEDIUM, crowd
 from .driver import Driver
 from .machine import Search
+from .names import counted
 from .negotiate import negotiated
 from .script import Contradiction, Script
 from .variations import varied
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["tiny", "varied", "drawn", "medium", "large"]
 KINDS: tuple[Kind, ...] = ("tiny", "varied", "drawn", "medium", "large")
-PERIOD = 20
+PERIOD = 40
 RUNS_PER_SEED = 1_000_000_007
 EXAMPLES = 5
 STEPS = 30
@@ -56,7 +58,7 @@ def kind_of(number: int) -> Kind:
     place = number % PERIOD
     if place == PERIOD - 1:
         return "large"
-    if place == PERIOD // 2:
+    if place % 20 == 10:
         return "drawn"
     if place % 10 == 5:
         return "medium"
@@ -244,7 +246,7 @@ class Soak:
         failed = (
             f"{len(must)} MUST broken ({', '.join(must[:4])}{', …' if len(must) > 4 else ''})" if must else "0 failures"
         )
-        return f"{self.runs:,} runs, {self.pairs:,} pairs, {self.pairs_per_s:,.0f} pairs/s, {failed}"
+        return f"{counted(self.runs, 'run')}, {counted(self.pairs, 'pair')}, {self.pairs_per_s:,.0f} pairs/s, {failed}"
 
     def _tell(self) -> None:
         self.memory.look(settled=True)

@@ -9,13 +9,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich import markup
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 from schedspec.spec.catalogue import registry
+
+from .names import counted, printable
 
 if TYPE_CHECKING:
     from .check import Check, Failure, Findings, RuleResult
@@ -40,6 +42,16 @@ COLOURS = {
     "unknown": "yellow",
     "not exercised": "yellow",
 }
+
+
+def safe(text: str) -> str:
+    """Others chose some of it: nothing in it moves the cursor, changes a colour, or turns a line around."""
+    return "\n".join(printable(line) for line in text.split("\n"))
+
+
+def escape(text: str) -> str:
+    """The same where markup is read."""
+    return markup.escape(safe(text))
 
 
 def print_check(check: "Check", folder: Path) -> None:
@@ -71,14 +83,14 @@ def print_check(check: "Check", folder: Path) -> None:
         )
     for name, replayed in findings.workloads.items():
         cut = " (cut short: time was up)" if replayed.cut_short else ""
-        _line(f"{escape(name)}: {replayed.requests} requests, {replayed.steps} steps{cut}")
+        _line(f"{escape(name)}: {counted(replayed.requests, 'request')}, {counted(replayed.steps, 'step')}{cut}")
     if findings.fault_run is not None:
         print_page(void_page(findings.fault_run, folder))
     for fault in sorted({str(fault) for fault in findings.faults}):
         print_void(fault)
     _line(
         f"[bold {_colour(findings)}]{escape(check.name)}: {headline(findings)}[/]  seed {check.seed}, "
-        f"{findings.runs} runs, {check.seconds:.1f} s; report in {escape(str(folder))}"
+        f"{counted(findings.runs, 'run')}, {check.seconds:.1f} s; report in {escape(str(folder))}"
     )
 
 
@@ -89,21 +101,23 @@ def searched(check: "Check") -> Iterator[str]:
         sizes = ", ".join(f"{size['runs']:,} {kind}" for kind, size in told["sizes"].items())
         memory = told["memory_mib"]
         yield (
-            f"soak: {told['runs']:,} runs ({sizes}), {told['pairs']:,} pairs, {told['pairs_per_s']:,} pairs/s; memory "
+            f"soak: {counted(told['runs'], 'run')} ({sizes}), "
+            f"{told['pairs']:,} pairs, {told['pairs_per_s']:,} pairs/s; memory "
             f"{memory['when_settled']:,} MiB after some rounds, {memory['at_the_end']:,} at the end"
         )
         for conjunct, times in told["failed"].items():
             again = f"; again: {check.again(times['first_run'])}" if times["first_run"] is not None else ""
-            yield f"  {conjunct} broke in {times['runs']:,} runs{again}"
+            yield f"  {conjunct} broke in {counted(times['runs'], 'run')}{again}"
         yield f"  run number K alone: {check.again('K')}"
     if told.get("kind") == "small scope":
         looked = [case for case in told["cases"] if case["outcome"] != "refused"]
         yield (
-            f"small scopes: {len(looked)} cases of {len(told['cases'])} (others refused), {told['states']:,} states, "
+            f"small scopes: {counted(len(looked), 'case')} of {len(told['cases'])} (others refused), "
+            f"{told['states']:,} states, "
             f"{told['transitions']:,} transitions, {told['calls']:,} calls judged; {told['runs']:,} runs from the start"
         )
         for case in told["cases"]:
-            size = f"{case['states']:,} states" if "states" in case else f"{case.get('runs', 0):,} runs"
+            size = counted(case["states"], "state") if "states" in case else counted(case.get("runs", 0), "run")
             why = f": {case['why']}" if case["why"] else ""
             yield f"  {case['case']} ({case['says']}): {size}, {case['outcome']}{why}"
         if not told["whole"]:
@@ -122,7 +136,8 @@ def print_matrix(outcomes: Sequence["Outcome"], folder: Path, seconds: float) ->
     for subject, rules in only_raw(outcomes):
         _line(f"only {escape(subject)}: {', '.join(rules) or 'nothing'}")
     _line(
-        f"{len(outcomes)} checks in {seconds:.0f} s (in brackets: messages of the shortest trace); reports in {folder}"
+        f"{counted(len(outcomes), 'check')} in {seconds:.0f} s "
+        f"(in brackets: messages of the shortest trace); reports in {folder}"
     )
 
 
@@ -146,7 +161,7 @@ def print_cases(found: "Sequence[Found]", *, stories: bool) -> None:
                 _line("  " + escape(line))
     _print_judged(found)
     states, transitions = (sum(getattr(one.case, count) for one in found) for count in ("states", "transitions"))
-    _line(f"{len(found)} cases: {states:,} states, {transitions:,} transitions")
+    _line(f"{counted(len(found), 'case')}: {counted(states, 'state')}, {counted(transitions, 'transition')}")
 
 
 def _print_judged(found: "Sequence[Found]") -> None:
@@ -220,16 +235,16 @@ def _intervals_note(found: "dict[str, Any] | None") -> list[str]:
             told.append(f"{title} {in_ms({'': ends[0]}, '')} to {in_ms({'': ends[1]}, '')}")
     low, high = found["goodput_share"]
     told.append(f"in time {low:.1%} to {high:.1%}")
-    return [f"95 % intervals: {', '.join(told)} ({found['blocks']} blocks of consecutive requests)"]
+    return [f"95 % intervals: {', '.join(told)} ({counted(found['blocks'], 'block')} of consecutive requests)"]
 
 
 def _replay_notes(whole: "dict[str, Any]") -> list[str]:
     tokens, engine, difference = whole["tokens"], whole["engine"], whole["service"]["difference_per_s"]
     notes = [
         f"{whole['finished']:,} finished, {whole['refused']:,} refused, {_instead(whole)}"
-        f"{whole['preemptions']:,} preemptions; "
+        f"{counted(whole['preemptions'], 'preemption')}; "
         f"{whole['goodput']['requests_per_s']:.2f} requests/s in time",
-        f"{engine['steps']:,} steps in {engine['span_ns'] / 1e9:,.1f} s, busy {engine['busy_share']:.0%}; "
+        f"{counted(engine['steps'], 'step')} in {engine['span_ns'] / 1e9:,.1f} s, busy {engine['busy_share']:.0%}; "
         f"KV at most {max(whole['kv_tokens']['max'], default=0):,} tokens",
         f"{tokens['run']:,} tokens run, {tokens['wasted']:,} of them in vain",
     ]
@@ -300,20 +315,20 @@ def print_fleet(report: "FleetReport", folder: Path) -> None:
     for one in first_of_each(report.fleet.broken).values():
         out.print()
         for line in fleet_page(one, report):
-            out.print(Text(line), soft_wrap=True)
+            out.print(Text(safe(line)), soft_wrap=True)
     shown: set[str] = set()
     for result in report.engines:
         for rule, failure in result["failures"].items():
             if rule not in shown:
                 out.print()
-                out.print(Text(failure["page"]), soft_wrap=True)
+                out.print(Text(safe(failure["page"])), soft_wrap=True)
             shown.add(rule)
             page = folder / engine_folder(result["engine"]) / "failures" / f"{rule}.md"
             _line(f"{escape(result['engine'])} breaks {rule}: {escape(str(page))}")
     for fault in plain["faults"]:
         print_void(fault)
     names = {result["engine"] for result in report.engines}
-    _line(f"{len(names):,} engines, {plain['messages']:,} messages; report in {escape(str(folder))}")
+    _line(f"{counted(len(names), 'engine')}, {counted(plain['messages'], 'message')}; report in {escape(str(folder))}")
 
 
 RIGHT = ("engines", "breaks", "first at (now_ns)", "exercised")
@@ -325,7 +340,7 @@ def _print_failure(check: "Check", failure: "Failure", folder: Path) -> None:
 
     if registry.rules[failure.rule].level == "SHOULD":
         page = folder / "failures" / f"{failure.rule}.md"
-        _line(f"advice: {failure.rule} is broken in {failure.messages} messages, see {escape(str(page))}")
+        _line(f"advice: {failure.rule} is broken in {counted(failure.messages, 'message')}, see {escape(str(page))}")
         return
     print_page(case_of(check, failure, folder))
 
@@ -356,7 +371,7 @@ def print_trace(judged: "Judged", folder: Path) -> None:
         print_page(case)
     if judged.fault is not None:
         print_void(str(judged.fault))
-    _line(f"{judged.messages:,} messages judged in {judged.seconds:.1f} s; report in {escape(str(folder))}")
+    _line(f"{counted(judged.messages, 'message')} judged in {judged.seconds:.1f} s; report in {escape(str(folder))}")
 
 
 def print_again(again: "Again") -> None:
@@ -415,7 +430,7 @@ def print_rules(cards: Sequence[dict[str, Any]]) -> None:
 
 def print_story(lines: Sequence[str]) -> None:
     for line in lines:
-        out.print(Text(line), soft_wrap=True)
+        out.print(Text(safe(line)), soft_wrap=True)
 
 
 def print_card(card: dict[str, Any]) -> None:
@@ -443,8 +458,8 @@ def print_card(card: dict[str, Any]) -> None:
 # --- parts -------------------------------------------------------------------------------------------------
 
 
-def _line(markup: str) -> None:
-    out.print(markup, highlight=False, soft_wrap=True)
+def _line(text: str) -> None:
+    out.print(text, highlight=False, soft_wrap=True)
 
 
 @contextmanager
@@ -467,6 +482,7 @@ def progress(*, quiet: bool) -> Iterator[Callable[[str, float, str], None]]:
         def show(stage: str, part: float, note: str) -> None:
             if stage not in tasks:
                 tasks[stage] = bars.add_task(stage, total=1.0, note=note)
+            note = safe(note)
             bars.update(tasks[stage], completed=part, note=note)
             if not err.is_terminal and time.monotonic() - last[0] > LOG_EVERY_S:
                 last[0] = time.monotonic()

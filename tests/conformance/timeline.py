@@ -14,7 +14,7 @@ from schedspec.spec.parking import answer_in
 from schedspec.spec.vocabulary import Delta, Header, Message, Plan, Receipt, Request
 
 from .holdings import Holding, Holdings, Place
-from .names import deltas_of, is_call
+from .names import counted, deltas_of, is_call
 from .narrate import Teller
 
 MOST_COLUMNS = 1_200
@@ -330,7 +330,7 @@ class Timeline:
             cell.entry = Entry(start, tokens, samples, decodes, plan.drafts.get(request, 0))
             span = f"position {start:,}" if tokens == 1 else f"positions {start:,} to {start + tokens - 1:,}"
             more = ", and samples a token" if samples else ""
-            more += f", and verifies {cell.entry.drafts:,} drafts" if cell.entry.drafts else ""
+            more += f", and verifies {counted(cell.entry.drafts, 'draft')}" if cell.entry.drafts else ""
             cell.says.append(f"{'decodes' if decodes else 'prefill'}, {span}{more}")
 
     def _notified(self, message: Message) -> None:

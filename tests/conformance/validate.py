@@ -20,6 +20,7 @@ from schedspec.spec.vocabulary import (
     Unsupported,
 )
 
+from .names import counted
 from .negotiate import negotiated
 from .subjects.guard import guarded
 
@@ -242,7 +243,9 @@ def _observe(session: _Session) -> str:
         return "there are no snapshots, so rules that need them are not observable"
     if session.capabilities.observes == "tables" and "r1" not in observation.tables:
         raise _Failed("'r1' runs, but the snapshot has no table of it")
-    return f"a snapshot has {len(observation.tables)} tables and {len(observation.counters)} counters"
+    return f"a snapshot has {counted(len(observation.tables), 'table')} and " + counted(
+        len(observation.counters), "counter"
+    )
 
 
 def _reset(session: _Session) -> str:

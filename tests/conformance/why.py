@@ -24,6 +24,8 @@ from .archives import read_recorded
 from .names import counted
 
 MOST_NAMED = 8
+MOST_COMPARED, LONGEST_ASKED = 10_000, 200
+"""Who is meant by a name that nobody has is looked for among so many."""
 HELD = "held at the door"
 ENDS = ("finished", "failed", "cancelled", "expired")
 OWN_KEYS = {"priority": "priority", "aging": "priority", "edf": "deadline_ns"}
@@ -328,7 +330,7 @@ def _deltas(message: Message) -> Iterable[Delta]:
 
 
 def _hint(request: str, names: dict[str, None]) -> str:
-    close = get_close_matches(request, names, n=3)
+    close = get_close_matches(request[:LONGEST_ASKED], list(names)[:MOST_COMPARED], n=3)
     if close:
         return f"did you mean {' or '.join(close)}?"
     return f"it has {', '.join(list(names)[:MOST_NAMED])}" if names else "nothing was submitted"

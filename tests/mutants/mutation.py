@@ -129,14 +129,14 @@ def difference(factory: SubjectFactory, case: Case) -> str:
 
 
 def answered(subject: Subject, message: Message) -> Any:
-    now_ns, given = message.now_ns, message.given
-    if message.kind == "step":
-        return subject.step(now_ns)
-    if message.kind == "observe":
-        return subject.observe()
     if message.kind == "end":
         return None
-    return getattr(subject, message.kind)(given, now_ns)
+    if message.kind == "observe":
+        return subject.observe()
+    if message.kind == "step":
+        return subject.step(message.now_ns)
+    call: Any = getattr(subject, message.kind)
+    return call(message.given, message.now_ns)
 
 
 def imported(mutant: Mutant) -> SubjectFactory:

@@ -3,7 +3,7 @@
 Every planted fault of the reference (and with --bugs every public bug that is planted) is looked for by each kind of
 search alone, with one seed, until a rule that may name it is broken or so much processor time is gone.  Prints a table:
 runs and seconds until it was found, or nothing; `--write` brings SEARCHES.md beside this file up to date.  Small scopes
-are the cases of `schedspec exhaust`, the cheapest first; runs are calls there.
+are the cases of `schedspec exhaust`, the cheapest first, and take `--scope-limit-s`.
 """
 
 import argparse
@@ -40,11 +40,12 @@ OBSERVE_EVERY = 8
 
 @frozen
 class Looked:
-    """What one search made of one fault; `seconds` of processor time."""
+    """What one search made of one fault; `seconds` of processor time; `operations` of the run that showed it."""
 
     found: bool
     runs: int
     seconds: float
+    operations: int = 0
 
 
 @frozen
@@ -99,18 +100,22 @@ def _runs(check: Hunt, deadline: float, one: Callable[[int], object]) -> None:
         one(check.seed * 1_000_003 + number)
 
 
+SMALL_SCOPE = "small scope"
+"""It has a limit of its own: all states of a case are found before any is judged, and there are about thirty cases."""
+
 SEARCHES: Mapping[str, Callable[[Hunt, float], None]] = {
     "scenarios": by_scenarios,
     "variations": by_variations,
     "walks": by_walks,
     "Hypothesis": by_hypothesis,
-    "small scope": by_small_scope,
+    SMALL_SCOPE: by_small_scope,
 }
 
 
-def look(target: Target, limit_s: float, seed: int) -> tuple[str, dict[str, Looked]]:
+def look(target: Target, limit_s: float, scope_limit_s: float, seed: int) -> tuple[str, dict[str, Looked]]:
     """By each search, from the beginning."""
-    return target.name, {name: _look_by(search, target, limit_s, seed) for name, search in SEARCHES.items()}
+    limits = dict.fromkeys(SEARCHES, limit_s) | {SMALL_SCOPE: scope_limit_s}
+    return target.name, {name: _look_by(search, target, limits[name], seed) for name, search in SEARCHES.items()}
 
 
 def _look_by(search: Callable[[Hunt, float], None], target: Target, limit_s: float, seed: int) -> Looked:
@@ -119,7 +124,8 @@ def _look_by(search: Callable[[Hunt, float], None], target: Target, limit_s: flo
     check = Hunt(name="subject", factory=factory, seed=seed, depth=how, wanted=frozenset(target.rules))
     begun = time.thread_time()
     search(check, begun + limit_s)
-    return Looked(bool(check.wanted & check.findings.broken), check.findings.runs, time.thread_time() - begun)
+    seconds, caught = time.thread_time() - begun, check.caught()
+    return Looked(caught is not None, check.findings.runs, seconds, len(caught.script.ops) if caught else 0)
 
 
 # --- the table ---------------------------------------------------------------------------------------------
@@ -131,13 +137,14 @@ def first(looked: Mapping[str, Looked]) -> str:
     return min(found, key=found.__getitem__) if found else "nobody"
 
 
-def page(results: Mapping[str, Mapping[str, Looked]], command: str, limit_s: float) -> Iterator[str]:
+def page(results: Mapping[str, Mapping[str, Looked]], command: str, limit_s: float, scope_s: float) -> Iterator[str]:
     yield "# Which search finds what first"
     yield ""
     yield (
         f"Written by `{command}`: each planted fault is looked for by each search alone, for at most {limit_s:g} s of "
-        "processor time. A cell has the runs and the seconds until a rule that may name the fault broke; – is not "
-        "found. Of small scopes runs are calls that were judged."
+        f"processor time, in small scopes {scope_s:g} s. A cell has the runs and the seconds until a rule that may "
+        "name the fault broke; – is not found. Of small scopes runs are those made once more to show a break, and "
+        "calls that were judged in whole cases. Operations are those of the run that was found, not shortened."
     )
     yield ""
     yield "| | " + " | ".join(SEARCHES) + " |"
@@ -164,6 +171,7 @@ def _summary(results: Mapping[str, Mapping[str, Looked]]) -> Iterator[str]:
         ("found first", lambda name: str(firsts[name])),
         ("found by nobody else", lambda name: str(alone[name])),
         ("median runs", lambda name: f"{_median([float(one.runs) for one in columns[name] if one.found]):,.0f}"),
+        ("median operations", lambda name: f"{_median([float(o.operations) for o in columns[name] if o.found]):,.0f}"),
         ("median seconds", lambda name: f"{_median([one.seconds for one in columns[name] if one.found]):.2f}"),
     ]
     for title, cell in rows:
@@ -177,6 +185,7 @@ def _median(numbers: Sequence[float]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Which search finds what first.")
     parser.add_argument("--limit-s", type=float, default=5.0, help="processor time of a search for a fault")
+    parser.add_argument("--scope-limit-s", type=float, default=60.0, help="the same of the search in small scopes")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", action="append", help="a fault or bug by its id (repeatable)")
@@ -188,16 +197,17 @@ def main() -> None:
     wanted = [one for one in there if not options.only or one.name in options.only]
     if not wanted:
         parser.error(f"there is no fault {', '.join(options.only)}")
-    work = partial(look, limit_s=options.limit_s, seed=options.seed)
+    work = partial(look, limit_s=options.limit_s, scope_limit_s=options.scope_limit_s, seed=options.seed)
     results: dict[str, dict[str, Looked]] = {}
     with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
         for name, looked in pool.map(work, wanted):
             results[name] = looked
             print(f"{name}: {first(looked)}", flush=True)
-    command = f"python -m tests.mutants.searches --limit-s {options.limit_s:g} --seed {options.seed}"
+    command = f"python -m tests.mutants.searches --limit-s {options.limit_s:g}"
+    command += f" --scope-limit-s {options.scope_limit_s:g} --seed {options.seed}"
     command += f" --every {options.every}" * (options.every > 1) + " --bugs" * options.bugs
     command += "".join(f" --only {name}" for name in options.only or ()) + " --write"
-    lines = "\n".join(page(results, command, options.limit_s)) + "\n"
+    lines = "\n".join(page(results, command, options.limit_s, options.scope_limit_s)) + "\n"
     print(lines)
     if options.write:
         PAGE.write_text(lines, encoding="utf-8")

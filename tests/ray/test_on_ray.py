@@ -14,11 +14,15 @@ import pytest
 from click.testing import CliRunner
 
 from schedspec.campaigns import CampaignError, Journal, Unit, Watch, executor_of, run_campaign
-from schedspec.campaigns.on_ray import begun
+from schedspec.campaigns.cluster import begun
 from schedspec.cli import cli
 from schedspec.reference.faults import factory
 from schedspec.reference.fleet import STEP_NS, arrivals, new_fleet
 from schedspec.reference.router import Router
+
+from .chaos import is_the_same
+from .hanging import WAYS
+from .victims import OnRay, new_cluster
 
 ray = pytest.importorskip("ray", reason="Ray is not installed here: `make ray` installs it beside the suite")
 pytestmark = [
@@ -29,15 +33,13 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
-SOURCES = os.pathsep.join(str(Path(__file__).parents[2] / name) for name in ("src", "."))
+
+PATIENCE_S = 30.0
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    from ray.cluster_utils import Cluster
-
-    os.environ |= {"PYTHONPATH": SOURCES, "RAY_agent_register_timeout_ms": "240000"}
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    cluster = new_cluster()
     cluster.add_node(num_cpus=1)
     yield cluster
     ray.shutdown()
@@ -85,7 +87,27 @@ def test_a_node_that_is_killed_changes_no_byte_of_the_report(cluster: Any, logs:
     assert done.read_text().count("\n") == 8
 
 
+def test_a_unit_that_hangs_is_run_again_and_one_that_is_slow_is_not(cluster: Any, tmp_path: Path) -> None:
+    hanging = [{"log": str(tmp_path), "way": way} for way in WAYS]
+    todo = [Unit("slow", "tests.ray.hanging:is_slow", {"seconds": 2 * PATIENCE_S})]
+    todo += [Unit(str(given["way"]), "tests.ray.hanging:hang_once", given) for given in hanging]
+    again: list[str] = []
+    watch = Watch(hear=lambda unit, event, _: again.append(unit.name) if unit and event.kind == "again" else None)
+    where = executor_of(f"ray:{cluster.address}", PATIENCE_S)
+    assert run_campaign(todo, where, Journal(tmp_path, todo, resume=False), watch) == ["done"] * len(todo)
+    assert again == list(WAYS)
+
+
+def test_a_campaign_under_fire_leaves_what_one_process_leaves() -> None:
+    """`python -m tests.ray.chaos` has all campaigns, and other seeds."""
+    seed = int(os.environ.get("SCHEDSPEC_SEED", "0"))
+    with OnRay() as victims:
+        assert is_the_same("trace", victims, seed, 4)
+
+
 def test_a_node_without_schedspec_is_one_sentence(cluster: Any, tmp_path: Path) -> None:
+    (tmp_path / "schedspec").mkdir()
+    (tmp_path / "schedspec" / "__init__.py").touch()  # in front of the one that is installed
     node = cluster.add_node(num_cpus=1, env_vars={"PYTHONPATH": str(tmp_path)})
     todo = [Unit("one", "schedspec.commands.units:judge_engine", {})]
     try:
@@ -96,7 +118,7 @@ def test_a_node_without_schedspec_is_one_sentence(cluster: Any, tmp_path: Path) 
 
 
 def test_another_schedspec_is_one_sentence(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("schedspec.campaigns.on_ray.sources", lambda: "mine")
+    monkeypatch.setattr("schedspec.campaigns.cluster.sources", lambda: "mine")
     todo = [Unit("one", "schedspec.commands.units:judge_engine", {})]
     with pytest.raises(CampaignError, match=r"has another schedspec \(sources \w{16}, here mine\)"):
         run_campaign(todo, executor_of(f"ray:{cluster.address}"), Journal(tmp_path, todo, resume=False), Watch())

@@ -1,5 +1,5 @@
 """Which tests CI leaves out for want of time: whole files here, and single tests that say so themselves.  `make test`
-runs them all; `-m "not deep"` runs the others."""
+runs them all; `-m "not deep"` runs the others.  Those that need a browser have a part of their own, `-m browser`."""
 
 from pathlib import Path
 
@@ -21,3 +21,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(item.path).name in DEEP:
             item.add_marker(pytest.mark.deep)
+        if "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.browser)

@@ -6,13 +6,15 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from pathlib import Path
 
 import pytest
 
 from schedspec.campaigns import CampaignError, Journal, Unit, Watch, executor_of, run_campaign
+from schedspec.campaigns.cluster import ensure_answers
 from schedspec.campaigns.local import Local
-from schedspec.campaigns.run import Here
+from schedspec.campaigns.run import MOST_TRIES, Here, Line
 
 WORK = '''
 import os, signal, time
@@ -180,3 +182,28 @@ def test_an_interrupt_keeps_what_is_done(log: Path, tmp_path: Path) -> None:
 def test_a_place_that_there_is_not_is_one_sentence(where: str) -> None:
     with pytest.raises(CampaignError, match=f"^--on {where}: "):
         list(executor_of(where).run([], []))
+
+
+def test_that_its_node_dies_is_not_held_against_a_unit_that_may_still_lose_its_workers() -> None:
+    line = Line(deque([0]))
+    for _ in range(2 * MOST_TRIES):
+        assert line.lost(line.take(), "was lost", by_node=True).kind == "again"
+    told = [line.lost(line.take(), "died").kind for _ in range(MOST_TRIES)]
+    assert told == ["again"] * (MOST_TRIES - 1) + ["failed"]
+
+
+def test_a_unit_that_takes_every_node_with_it_is_given_up() -> None:
+    line = Line(deque([0]))
+    told = ["again"]
+    while told[-1] == "again":
+        told.append(line.lost(line.take(), "was lost", by_node=True).kind)
+    assert told[-1] == "failed"
+
+
+def test_a_cluster_that_is_gone_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("schedspec.campaigns.cluster.KNOCKS", 1)
+    with pytest.raises(
+        CampaignError, match=r"^the Ray cluster at 127\.0\.0\.1:1 is gone: begin it again; what is done"
+    ):
+        ensure_answers("127.0.0.1:1")
+    ensure_answers("")

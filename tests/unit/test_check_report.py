@@ -230,16 +230,19 @@ def test_a_broken_protocol_has_a_page(tmp_path: Path) -> None:
 
 class Crashes(Scheduler):
     def cancel(self, request_id: str, now_ns: int) -> Any:
-        return self.deeper({})[f"<img src=x>\x1b[31m{request_id}"]
+        return self.deeper()
 
-    def deeper(self, jobs: dict[str, Any], left: int = 40) -> dict[str, Any]:
-        return self.deeper(jobs, left - 1) if left else jobs["<i>" * 500]
+    def deeper(self, left: int = 40) -> Any:
+        if not left:
+            raise LookupError("<i>\x1b[31m\u202e\0" * 500)
+        return self.deeper(left - 1)
 
 
 def test_a_crash_is_the_last_row_with_its_traceback_and_the_other_rules_are_judged(tmp_path: Path) -> None:
     folder, name = tmp_path / "report", f"{__name__}:Crashes"
     result = call("check", name, "--depth", "smoke", "--workload", "none", "--report", folder)
     assert result.exit_code == 2
+    assert not re.search(r"[\x1b\u202e\0]", result.output)
     told = json.loads((folder / "report.json").read_text())
     verdicts = {rule: one["verdict"] for rule, one in told["rules"].items()}
     assert verdicts["KV-1"] == "pass"
@@ -254,11 +257,11 @@ def test_a_crash_is_the_last_row_with_its_traceback_and_the_other_rules_are_judg
     for _ in range(2):
         page = (folder / "report.html").read_text(encoding="utf-8")
         assert re.search(
-            rf'<tr class="bad"[^>]*><td>✗ \d+</td><td[^>]*>{call_of_it}</td><td>cancel raised KeyError', page
+            rf'<tr class="bad"[^>]*><td>✗ \d+</td><td[^>]*>{call_of_it}</td><td>cancel raised LookupError', page
         )
         assert "in deeper" in page
-        assert "KeyError: &#39;&lt;i&gt;" in page
-        assert "<i><i>" not in page
+        assert "LookupError: &lt;i&gt;\\x1b[31m\\u202e\\x00&lt;i&gt;" in page
+        assert not {"<i>", "\x1b", "\u202e", "\0"} & set(re.findall(r"<i>|[\x1b\u202e\0]", page.split("<body>")[1]))
         assert call("report", folder).exit_code == 0
     again = call("replay-failure", folder / "failures/void.json")
     assert again.exit_code == 2

@@ -12,6 +12,9 @@ from click.testing import CliRunner, Result
 from tests.bench.recording import Recorder, requests
 
 from schedspec.cli import cli
+from schedspec.commands.subjects import builtin_subjects
+from schedspec.conformance.subjects.resolve import UnknownSubject
+from schedspec.conformance.testing import subject_named
 from schedspec.spec.catalogue import registry
 from schedspec.spec.fleets.rules import RULES as FLEET
 from schedspec.spec.trace import TraceWriter
@@ -81,17 +84,24 @@ def test_the_stored_trace_fails_again(fault_report: tuple[Result, Path], tmp_pat
 
 
 def test_the_pasted_test_fails(fault_report: tuple[Result, Path], tmp_path: Path) -> None:
-    """It names a built-in subject, which only the command line knows: a test of one's own names module:factory."""
-    text = (fault_report[1] / "failures" / "KV-7_test.py").read_text()
-    text = text.replace("fault:KV-7", "schedspec.reference.faults:LeaksAtCancel")
+    """As it is, of a subject that has a name."""
     file = tmp_path / "test_pasted.py"
-    file.write_text(text)
+    file.write_text((fault_report[1] / "failures" / "KV-7_test.py").read_text())
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", str(file)], capture_output=True, text=True, check=False, cwd=tmp_path
     )
     assert done.returncode == 1, done.stdout
     assert "KV-7" in done.stdout
     assert "RuleBroken" in done.stdout
+
+
+def test_every_subject_with_a_name_is_found_by_a_pasted_test() -> None:
+    builtins = builtin_subjects()
+    for name, factory in builtins.items():
+        if not hasattr(factory, "prepare"):  # others are not installed everywhere
+            assert type(subject_named(name)) is type(factory), name
+    with pytest.raises(UnknownSubject, match="did you mean 'reference'"):
+        subject_named("refrence")
 
 
 def test_a_broken_should_is_status_0_and_3_when_strict(tmp_path: Path) -> None:

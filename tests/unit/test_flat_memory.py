@@ -14,7 +14,7 @@ from schedspec.conformance.soak import PERIOD, Soak, kind_of
 from schedspec.reference import make
 
 SMALL = [number for number in range(PERIOD) if kind_of(number) in ("tiny", "varied")][:8]
-DRAWN = PERIOD // 2
+DRAWN = next(number for number in range(PERIOD) if kind_of(number) == "drawn")
 MOST_LEFT = len(SMALL) // 2
 """Less than an object a run: a count may have got its first value."""
 ENDLESS = {

@@ -212,13 +212,20 @@ def empty(logs: Path) -> str:
     return "the trace is empty"
 
 
+def unreadable(logs: Path) -> str:
+    """It is there and can be opened, but reading it fails, as on a disk that is broken."""
+    (logs / "e000.jsonl").unlink()
+    (logs / "e000.jsonl").symlink_to("/proc/self/mem")
+    return "e000.jsonl cannot be read: "
+
+
 def half_a_router(logs: Path) -> str:
     text = (logs / "router.jsonl").read_text()
     (logs / "router.jsonl").write_text(text[:-20])
     return "the last line is cut off"
 
 
-@pytest.mark.parametrize("spoil", [cut, damaged, copied, empty, half_a_router])
+@pytest.mark.parametrize("spoil", [cut, damaged, copied, empty, unreadable, half_a_router])
 def test_what_is_wrong_with_a_file_is_said_and_nothing_else_is_lost(logs: Path, spoil: Any) -> None:
     sentence = spoil(logs)
     found = report_of("logs")
@@ -311,3 +318,9 @@ def kill_now_and_then(stop: threading.Event) -> None:
         workers = multiprocessing.active_children()
         if workers:
             os.kill(draws.choice(workers).pid or 0, signal.SIGKILL)
+
+
+def test_a_link_that_leads_nowhere_is_no_engine_that_is_left_out(logs: Path) -> None:
+    (logs / "e007.jsonl").symlink_to("nothing.jsonl")
+    result = trace("logs")
+    assert (result.exit_code, "e007.jsonl is a link that leads nowhere" in result.stderr) == (2, True)

@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from schedspec.cli import cli
+from schedspec.reference.reproduce import Run
 from schedspec.reference.reproduce.vtc_metric import Served, service_difference
 from schedspec.reference.reproduce.vtc_runs import runs_of
 from schedspec.spec.workloads.arrival import WorkloadError
@@ -88,3 +89,28 @@ def test_what_makes_no_sense_beside_runs_is_refused(tmp_path: Path) -> None:
     assert (nowhere.exit_code, "there is nothing at" in nowhere.output) == (2, True)
     named = ask("vtc-real", "--runs", str(tmp_path))
     assert (named.exit_code, "leave a NAME out" in named.output) == (2, True)
+
+
+def test_other_lengths_are_no_result_and_only_for_who_takes_them(tmp_path: Path) -> None:
+    lengths = tmp_path / "mine.csv"
+    lengths.write_text("prompt_tokens,output_tokens\n" + "64,16\n" * 40 + "4000,100\n")
+    run = Run(lengths=f"csv:{lengths}")
+    assert {one.prompt_tokens for one in run.workload("sharegpt", "sharegpt", 2_048).arrivals()} == {64}
+    assert "in place of the publication's, so its numbers are no targets here" in run.notes[0]
+    with pytest.raises(WorkloadError, match=r"mine.csv: no request has 32 tokens or fewer, which the model holds"):
+        run.others(32)
+    for words, says in (
+        (("orca",), "orca has requests of its own: --lengths is for vllm and sarathi"),
+        (("vllm", "--write", str(tmp_path / "x.md")), "--lengths is for a look, here: leave --write"),
+    ):
+        asked = ask(*words, "--lengths", f"csv:{lengths}")
+        assert (asked.exit_code, says in asked.output) == (2, True)
+    assert ask("vllm", "--sample", "--lengths", "cvs:x").exit_code == 2
+
+
+def test_a_timed_trace_gives_its_lengths_at_one_a_second(tmp_path: Path) -> None:
+    trace = tmp_path / "mine.csv"
+    rows = "".join(f"{at / 10},64,16\n" for at in range(200))
+    trace.write_text("arrival_s,prompt_tokens,output_tokens\n" + rows)
+    times = [one.now_ns for one in Run(lengths=f"csv:{trace}").others(2_048).arrivals()]
+    assert (times[-1] - times[0]) / (len(times) - 1) == pytest.approx(1e9, rel=0.01)

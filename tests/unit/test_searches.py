@@ -17,7 +17,7 @@ def test_whoever_took_least_is_first() -> None:
 
 def test_the_table_counts_what_was_found() -> None:
     results = {"KV-1": looked(walks=0.5), "KV-2": looked(walks=0.1, small=0.3), "KV-3": looked()}
-    lines = list(page(results, "a command", 1.0))
+    lines = list(page(results, "a command", 1.0, 9.0))
     assert "| found, of 3 | 0 | 0 | 2 | 0 | 1 |" in lines
     assert "| found first | 0 | 0 | 2 | 0 | 0 |" in lines
     assert "| found by nobody else | 0 | 0 | 1 | 0 | 0 |" in lines

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from schedspec.cli import cli
 from schedspec.reference.simulation.tuning import applied, control, default_controls, shared, value_of
-from schedspec.simulation_report.rows import MEASURES, does_nothing, standing
+from schedspec.simulation_report.rows import MEASURES, does_nothing, effects, standing
 from schedspec.spec.settings import HYBRID, Settings
 
 TIGHT = ["--setting", "blocks=400", "--setting", "seats=8", "--first-s", "24", "--rate", "12"]
@@ -66,7 +66,8 @@ def test_the_page_needs_no_other_file(done: tuple[Path, Result]) -> None:
     assert "control-chunk_tokens" not in controls
     assert page.count("<img ") == page.count('src="data:image/svg+xml;base64,') == len(controls)
     assert "missing" not in page.partition("</style>")[2]
-    assert "Nothing changes with 0, 9000." in page
+    assert "Nothing changes with chunk_tokens (0, 9000)." in " ".join(page.split())
+    assert "<h2>All controls</h2>" in page
 
 
 def test_the_same_again_has_the_same_bytes(done: tuple[Path, Result], tmp_path: Path) -> None:
@@ -157,6 +158,21 @@ def run_of(p95_ms: int, ends_ms: list[int] | None) -> dict[str, Any]:
     metrics |= {"goodput": {"share": 1.0}, "engine": {"span_ns": 1}, "tokens": {"useful_outputs": 1}}
     metrics |= {"difference_per_s": None}
     return {"metrics": metrics, "intervals": {"ttft_ns": {"p95": ends_ms}} if ends_ms else None}
+
+
+def test_of_a_control_the_best_and_the_worst_are_shown_with_the_value_that_does_it() -> None:
+    ttft, start = MEASURES[1], run_of(100, [90, 110])
+    lines = [
+        (1, start),
+        (2, run_of(50, [40, 60])),
+        (3, run_of(150, [130, 170])),
+        (4, run_of(105, [95, 115])),
+        (5, None),
+    ]
+    shown = [(one.value, round(one.change, 2), one.standing) for one in effects(ttft, lines, start)]
+    assert shown == [(2, -0.5, "better"), (3, 0.5, "worse")]
+    assert [one.value for one in effects(ttft, [lines[0], lines[2], lines[3]], start)] == [3]
+    assert effects(ttft, lines[:1], start) == effects(ttft, [(1, start), (2, run_of(100, None))], start) == []
 
 
 def test_a_change_counts_only_beyond_the_intervals() -> None:

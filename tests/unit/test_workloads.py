@@ -319,7 +319,7 @@ WRONG = {
     "no names": (
         "mooncake",
         MOONCAKE + "{}\n",
-        ":4: '{}' is no line of a Mooncake trace, an object with timestamp, input_le",
+        ":4: has no timestamp: each line of a Mooncake trace is an object with timestamp, input_le",
     ),
     "no object": ("mooncake", "3\n", ":1: '3' is no line of a Mooncake trace"),
     "no JSON": ("mooncake", "x\n", ":1: 'x' is no line of a Mooncake trace"),
@@ -382,6 +382,23 @@ WRONG = {
         "csv",
         "prompt_tokens,output_tokens,retries\n1,1,3\n",
         ":2: has retries, but no patience_s: say how",
+    ),
+    "semicolons": (
+        "csv",
+        CSV.replace(",", ";"),
+        ":1: its columns are separated by semicolons: separate them by commas",
+    ),
+    "tabs": ("azure", AZURE.replace(",", "\t"), ":1: its columns are separated by tabs: separate them by commas"),
+    "numbers at once": ("csv", "5,5\n7,7\n", ":1: is a line of numbers: put a line with the names of its columns"),
+    "an open quote": (
+        "csv",
+        'prompt_tokens,output_tokens\n5,"5\n7,7\n',
+        ":3: output_tokens is '5\\n7,7\\n', but must be an integer: is a quote not closed, there or above?",
+    ),
+    "a name twice": (
+        "jsonl",
+        '{"prompt_tokens": 1, "prompt_tokens": 2, "output_tokens": 1}',
+        ":1: has prompt_tokens twice: leave one out",
     ),
     "a client of 3": (
         "jsonl",

@@ -1,28 +1,28 @@
-"""A Ray cluster, or one of this machine's own.  Which task runs where is Ray's business; that each unit counts once,
-and that all of them are judged by the same code, is ours."""
+"""Units as tasks of a Ray cluster.  Which of them runs where is Ray's business; that each unit counts once, and that
+one whose worker dies or hangs is run again, is ours."""
 
 import os
-import socket
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from attrs import define
+from attrs import Factory, define
 
+from .cluster import compare, connected, ensure_answers, ensure_ours, is_gone
 from .run import Event, Line
-from .units import CampaignError, Unit, sources
+from .units import CampaignError, Unit
 
 TICK_S = 0.5
-CONNECT_S = 5.0
-PROBE_S = 120.0
+LISTEN_S = 1.0
+START_S = 120.0
 
 
 @define
 class OnRay:
-    """`address`: HOST:PORT of a cluster, or nothing for one that is started here.  A task that has run for `patience_s`
-    without an answer is taken for hung."""
+    """`address`: HOST:PORT of a cluster, or nothing for one that is started here.  A task that says nothing for
+    `patience_s` is taken for hung; until its worker has started it has START_S more."""
 
     address: str
     patience_s: float
@@ -31,137 +31,170 @@ class OnRay:
         ray = connected(self.address)
         try:
             compare(ray)
-            yield from _run(ray, units, todo, self.patience_s)
+            yield from Campaign(ray, self.address, units, Line(deque(todo)), self.patience_s).run()
         finally:
             ray.shutdown()
 
 
-def connected(address: str) -> Any:
-    """Raises CampaignError if there is no Ray, or no cluster at the address, or one that cannot work with us."""
-    host, colon, port = address.rpartition(":")
-    if address and not (colon and host and port.isdecimal()):
-        raise CampaignError(f"--on ray:{address}: write HOST:PORT of the head node, as 10.0.0.1:6379")
-    try:
-        import ray
-    except ImportError:
-        raise CampaignError("--on ray needs Ray: pip install 'schedspec[ray]', or use --on local") from None
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    quietly = {"log_to_driver": False, "logging_level": "ERROR", "include_dashboard": False}
-    if not address:
-        return begun(lambda: ray.init(address="local", num_cpus=os.cpu_count(), **quietly), ray, "here")
-    try:
-        socket.create_connection((host, int(port)), CONNECT_S).close()
-    except (OSError, OverflowError) as error:
-        hint = "`ray start --head` on that machine prints its address"
-        raise CampaignError(f"there is no Ray cluster at {address} ({error}): {hint}") from None
-    del quietly["include_dashboard"]
-    return begun(lambda: ray.init(address=address, **quietly), ray, f"at {address}")
+@define
+class Task:
+    """A unit that was given out: what it is called by the listener, when it was last heard, and once it has spoken in
+    which process of which node it runs."""
+
+    place: int
+    key: str
+    heard_s: float
+    node: str = ""
+    pid: int = 0
+    said: int = 0
+
+    def is_silent(self, patience_s: float) -> bool:
+        limit_s = patience_s if self.pid else patience_s + START_S
+        return time.monotonic() - self.heard_s > limit_s
 
 
-def begun(init: Callable[[], Any], ray: Any, where: str) -> Any:
-    try:
-        init()
-    except Exception as error:
-        if "mismatch" in str(error).lower():
-            here = f"Python {'.'.join(map(str, sys.version_info[:3]))} and Ray {ray.__version__}"
-            hint = "run the command with the same as the cluster"
-            raise CampaignError(f"the Ray cluster {where} has another Python or Ray than {here}: {hint}") from None
-        raise CampaignError(f"the Ray cluster {where} does not answer: {str(error).splitlines()[0]}") from None
-    return ray
+@define(eq=False)
+class Campaign:
+    ray: Any
+    address: str
+    units: Sequence[Unit]
+    line: Line
+    patience_s: float
+    running: dict[Any, Task] = Factory(dict)
 
+    def run(self) -> Iterator[Event]:
+        """Not more tasks than cores: so a task that was given out runs, and its time is its own."""
+        work = self.ray.remote(num_cpus=1, max_retries=0)(_work())
+        listener = Listener(self.ray)
+        coreless_s = time.monotonic()
+        folder = os.getcwd()
+        while self.line.waiting or self.running:
+            ensure_answers(self.address)
+            cores = int(self.ray.cluster_resources().get("CPU", 0))
+            while self.line.waiting and len(self.running) < cores:
+                place = self.line.take()
+                task = Task(place, f"{place}.{self.line.tries[place]}", time.monotonic())
+                self.running[work.remote(self.units[place].plain, folder, task.key, listener.actor)] = task
+            if cores or self.running:
+                coreless_s = time.monotonic()
+            elif time.monotonic() - coreless_s > START_S:
+                raise CampaignError(f"no node of the Ray cluster has had a core for {START_S:g} s: add a node")
+            yield from self._heard()
+            listener.tell(self.running.values())
+            yield from self._hung()
+            yield Event("alive")
 
-def compare(ray: Any) -> None:
-    """The code of each node against ours, before anything is judged by it."""
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+    def _heard(self) -> Iterator[Event]:
+        if not self.running:
+            time.sleep(TICK_S)
+            return
+        ready, _ = self.ray.wait(list(self.running), num_returns=1, timeout=TICK_S)
+        for answer in ready:
+            yield self._said(answer, self.running.pop(answer))
 
-    probe = ray.remote(num_cpus=0, max_retries=2)(_probe())
-    nodes = [node for node in ray.nodes() if node["Alive"]]
-    for node in nodes:
-        pinned = NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
-        name = node["NodeManagerAddress"]
+    def _said(self, answer: Any, task: Task) -> Event:
+        errors = self.ray.exceptions
         try:
-            there = ray.get(probe.options(scheduling_strategy=pinned).remote(), timeout=PROBE_S)
-        except ray.exceptions.GetTimeoutError:
-            raise CampaignError(
-                f"node {name} did not answer within {PROBE_S:g} s: leave it out of the cluster"
-            ) from None
-        except ray.exceptions.RayError as error:
-            if _is_gone(ray, node["NodeID"]):
-                continue  # it can judge nothing wrongly any more
-            raise CampaignError(f"node {name}: {str(error).strip().splitlines()[-1]}") from None
-        _ensure_ours(there, f"node {name}")
+            there, is_done, text = self.ray.get(answer)
+        except errors.RayTaskError as error:
+            return Event("failed", task.place, str(error).strip().splitlines()[-1])
+        except errors.RayError as error:
+            by_node = isinstance(error, errors.NodeDiedError) or bool(task.node and is_gone(self.ray, task.node))
+            return self.line.lost(task.place, f"was lost ({type(error).__name__})", by_node=by_node)
+        ensure_ours(there, "a node that came later")
+        return Event("done" if is_done else "failed", task.place, text)
+
+    def _hung(self) -> Iterator[Event]:
+        for answer, task in list(self.running.items()):
+            if task.is_silent(self.patience_s):
+                del self.running[answer]
+                self.ray.cancel(answer, force=True)
+                self._kill(task)
+                yield self.line.lost(task.place, f"said nothing for {self.patience_s:g} s")
+
+    def _kill(self, task: Task) -> None:
+        """One that does not even hear that it is cancelled, since it is stopped, would keep its core for ever."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        if task.pid:
+            there = NodeAffinitySchedulingStrategy(node_id=task.node, soft=False)
+            self.ray.remote(num_cpus=0, max_retries=0)(_end()).options(scheduling_strategy=there).remote(task.pid)
 
 
-def _is_gone(ray: Any, node_id: str) -> bool:
-    return not any(node["NodeID"] == node_id and node["Alive"] for node in ray.nodes())
+class Listener:
+    """An actor beside us that is told by each task, about once a second, that it gets on."""
+
+    def __init__(self, ray: Any) -> None:
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        here = NodeAffinitySchedulingStrategy(node_id=ray.get_runtime_context().get_node_id(), soft=False)
+        actor = ray.remote(num_cpus=0, max_restarts=-1)(_listener())
+        self.ray, self.actor = ray, actor.options(scheduling_strategy=here).remote()
+        self.asked, self.asked_s = self.actor.told.remote(), time.monotonic()
+
+    def tell(self, tasks: Iterator[Task] | Any) -> None:
+        """What it has heard since; it may have been begun anew meanwhile, and know nothing of what was before."""
+        if time.monotonic() - self.asked_s < LISTEN_S or not self.ray.wait([self.asked], timeout=0)[0]:
+            return
+        with suppress(self.ray.exceptions.RayError):
+            told = self.ray.get(self.asked)
+            for task in tasks:
+                node, pid, said = told.get(task.key, ("", 0, 0))
+                if said not in (0, task.said):
+                    task.node, task.pid, task.said, task.heard_s = node, pid, said, time.monotonic()
+        self.asked, self.asked_s = self.actor.told.remote(), time.monotonic()
 
 
-def _ensure_ours(there: Any, who: str) -> None:
-    if there is None:
-        hint = "install it on each node, or start `ray start` where PYTHONPATH has it"
-        raise CampaignError(f"{who} has no schedspec: {hint}")
-    if there != sources():
-        hint = "install the same version on all nodes"
-        raise CampaignError(f"{who} has another schedspec (sources {there}, here {sources()}): {hint}")
+# --- what runs elsewhere: functions inside of others go there as they are -----------------------------------------
 
 
-def _probe() -> Callable[[], Any]:
-    """Functions inside of others go to the nodes as they are: they need no schedspec there to be read."""
+def _listener() -> type:
+    class Listening:
+        def __init__(self) -> None:
+            self.heard: dict[str, tuple[str, int, int]] = {}
 
-    def probe() -> Any:
-        try:
-            from schedspec.campaigns.units import sources
-        except ImportError:
-            return None
-        return sources()
+        def hear(self, key: str, node: str, pid: int, said: int) -> None:
+            self.heard[key] = node, pid, said
 
-    return probe
+        def told(self) -> dict[str, tuple[str, int, int]]:
+            return self.heard
+
+    return Listening
+
+
+def _end() -> Callable[[int], None]:
+    def end(pid: int) -> None:
+        import os
+        import signal
+
+        os.kill(pid, signal.SIGKILL)
+
+    return end
 
 
 def _work() -> Callable[..., Any]:
-    def work(unit: Mapping[str, Any], folder: str) -> Any:
+    def work(unit: Mapping[str, Any], folder: str, key: str, listener: Any) -> Any:
         import os
+        import time
+
+        import ray
 
         from schedspec.campaigns.units import done, sentence_of, sources
+
+        node, said, said_s = ray.get_runtime_context().get_node_id(), 0, 0.0
+
+        def beat() -> None:
+            nonlocal said, said_s
+            if time.monotonic() - said_s > 1.0:
+                said, said_s = said + 1, time.monotonic()
+                listener.hear.remote(key, node, os.getpid(), said)
 
         if os.path.isdir(folder):
             os.chdir(folder)
         try:
-            return sources(), True, done(unit, lambda: None)
+            beat()
+            return sources(), True, done(unit, beat)
         except Exception as error:
             return sources(), False, sentence_of(error)[:2000]
 
     return work
-
-
-def _run(ray: Any, units: Sequence[Unit], todo: Sequence[int], patience_s: float) -> Iterator[Event]:
-    """Not more tasks than cores: so a task that was given out runs, and its time is its own."""
-    task = ray.remote(num_cpus=1, max_retries=0)(_work())
-    line = Line(deque(todo))
-    running: dict[Any, tuple[int, float]] = {}
-    folder = os.getcwd()
-    while line.waiting or running:
-        room = max(1, int(ray.cluster_resources().get("CPU", 1)))
-        while line.waiting and len(running) < room:
-            place = line.take()
-            running[task.remote(units[place].plain, folder)] = place, time.monotonic()
-        ready, _ = ray.wait(list(running), num_returns=1, timeout=TICK_S)
-        for answer in ready:
-            yield _heard(ray, answer, running.pop(answer)[0], line)
-        for answer, (place, since_s) in list(running.items()):
-            if time.monotonic() - since_s > patience_s:
-                del running[answer]
-                ray.cancel(answer, force=True)
-                yield line.lost(place, f"said nothing for {patience_s:g} s")
-        yield Event("alive")
-
-
-def _heard(ray: Any, answer: Any, place: int, line: Line) -> Event:
-    try:
-        there, is_done, text = ray.get(answer)
-    except ray.exceptions.RayTaskError as error:
-        return Event("failed", place, str(error).strip().splitlines()[-1])
-    except ray.exceptions.RayError as error:
-        return line.lost(place, f"was lost ({type(error).__name__})")
-    _ensure_ours(there, "a node that came later")
-    return Event("done" if is_done else "failed", place, text)

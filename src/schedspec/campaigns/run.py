@@ -12,6 +12,8 @@ from .units import CampaignError, Unit, done, sentence_of
 
 MOST_TRIES = 3
 """A unit whose worker is lost so often is at fault itself."""
+MOST_EXCUSED = 20
+"""Of a worker that was lost with its whole machine that is not said, up to so often."""
 
 
 @frozen
@@ -30,15 +32,17 @@ class Line:
 
     waiting: deque[int]
     tries: Counter[int] = Factory(Counter)
+    excused: Counter[int] = Factory(Counter)
 
     def take(self) -> int:
         place = self.waiting.popleft()
         self.tries[place] += 1
         return place
 
-    def lost(self, place: int, why: str) -> Event:
-        """Its worker: it is the next again, or given up."""
-        if self.tries[place] < MOST_TRIES:
+    def lost(self, place: int, why: str, *, by_node: bool = False) -> Event:
+        """Its worker, `by_node`: with the machine that it was on: it is the next again, or given up."""
+        self.excused[place] += by_node
+        if self.tries[place] - min(self.excused[place], MOST_EXCUSED) < MOST_TRIES:
             self.waiting.appendleft(place)
             return Event("again", place, f"its worker {why}")
         return Event("failed", place, f"its worker {why}, {self.tries[place]} times, so it is given up")

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from ..conformance.badge import headline
 from ..conformance.files import replace_file
-from ..conformance.names import Names, bounded, is_call, printable, short_name
+from ..conformance.names import Names, bounded, counted, is_call, printable, short_name
 from ..conformance.page import VOID, Page, kept_rows
 from ..conformance.shown import Shown
 from ..conformance.timeline import Timeline
@@ -63,6 +63,7 @@ class View:
     test_name: str
     test_is_long: bool
     told: Sequence[str]
+    also: Sequence[str]
 
     @property
     def folded_rows(self) -> int:
@@ -83,7 +84,7 @@ def about(told: Mapping[str, Any]) -> str:
     """Of whom and how, in a line."""
     parts = [f"version {told['version']}" if told.get("version") else "", f"seed {told.get('seed', 0)}"]
     parts += [f"{name} {told[name]}" for name in ("mode", "depth", "file") if told.get(name)]
-    parts += [f"{told[name]:,} {name}" for name in ("runs", "messages") if told.get(name)]
+    parts += [counted(told[name], name.removesuffix("s")) for name in ("runs", "messages") if told.get(name)]
     parts += [f"{told['seconds']:.1f} s" if told.get("seconds") else "", f"schedspec {told.get('spec', '')}".strip()]
     return ", ".join(printable(part) for part in parts if part)
 
@@ -92,7 +93,12 @@ def rules_of(told: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], 
     """Each rule with its result and statement: what fails first, then as the catalogue has them."""
     known = {rule: result for rule, result in told["rules"].items() if rule in registry.rules}
     worst = {verdict: place for place, verdict in enumerate(VERDICTS[:4])}
-    for rule in sorted(known, key=lambda rule: (worst.get(known[rule]["verdict"], 9), registry.rules[rule].order)):
+
+    def rank(rule: str) -> tuple[int, bool, tuple[int, int]]:
+        verdict = known[rule]["verdict"]
+        return worst.get(verdict, 9), verdict == "fail" and known[rule]["level"] == "SHOULD", registry.rules[rule].order
+
+    for rule in sorted(known, key=rank):
         yield rule, known[rule], registry.rules[rule].statement
 
 
@@ -120,6 +126,7 @@ def view_of(one: Shown) -> View:
         test_name=one.test_name,
         test_is_long=len(one.test) > LONGEST_TEST,
         told=bounded(case.told),
+        also=case.also,
     )
 
 
@@ -177,7 +184,7 @@ def _rows(page: Page, clock: Callable[[int], str] | None) -> Iterator[TableRow]:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}… ({len(text):,} letters)"
+    return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}… ({counted(len(text), 'letter')})"
 
 
 # --- templates ---------------------------------------------------------------------------------------------
@@ -223,6 +230,7 @@ def environment() -> jinja2.Environment:
         "name": short_name,
         "printable": printable,
         "number": "{:,}".format,
+        "counted": counted,
     }
     return made
 

@@ -1,7 +1,8 @@
 """What all commands with units have in common: `--on`, `--resume`, progress, and what is said of an interrupt."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -58,10 +59,12 @@ def run_units(
     *,
     failures: Callable[[Any], int] = lambda result: 0,
 ) -> list[Any]:
-    """Results in the order of the units.  Who interrupts is told how to go on."""
+    """Results in the order of the units.  Who interrupts is told how to go on.  What Ray prints of nodes that die, or a
+    subject, is kept off standard output."""
     executor = executor_of(options["where"], options["patience_s"])
     journal = Journal(folder, units, resume=options["resume"] is not None)
-    with _watched(failures, quiet=options["as_json"]) as watch, interrupted_by_sigterm():
+    quiet = options["as_json"]
+    with _watched(failures, quiet=quiet) as watch, interrupted_by_sigterm(), redirect_stdout(sys.stderr):
         try:
             return run_campaign(units, executor, journal, watch)
         except KeyboardInterrupt:

@@ -68,11 +68,13 @@ def subjects(name: str | None, as_json: bool) -> None:
 
     With a NAME: the settings that it fixes, and what its paper promises.
     """
-    from ..spec.protocol import did_you_mean
+    from ..spec.hints import did_you_mean
 
     found = {one.name: one for one in describe()}
     if name is not None and name not in found:
-        raise click.UsageError(f"there is no built-in subject {name!r}: {did_you_mean(name, found)}")
+        raise click.UsageError(
+            f"there is no built-in subject {name!r}: {did_you_mean(name, found, '`schedspec subjects`')}"
+        )
     chosen = [found[name]] if name is not None else list(found.values())
     if as_json:
         click.echo(json.dumps({"schema": "schedspec-subjects/1", "subjects": [asdict(one) for one in chosen]}))

@@ -95,11 +95,13 @@ def _cases(names: Iterable[str], subject: str | None, *, deep: bool) -> list[Any
     """Those that were named, or all; another subject is asked what the reference answers well."""
     from ..conformance.small_scope.cases import Case
     from ..proofs import exhausted
+    from ..spec.hints import did_you_mean
 
     cases = {plain["name"]: Case(**plain) for plain in exhausted.read()}
     for name in names:
         if name not in cases:
-            raise ValueError(f"there is no case {name!r}: they are {', '.join(map(repr, cases))}")
+            hint = did_you_mean(name, cases, "proofs/exhausted.toml")
+            raise ValueError(f"there is no case {name!r}: {hint}")
     chosen = [cases[name] for name in names] or [case for case in cases.values() if deep or not case.deep]
     return chosen if subject is None else [evolve(case, subject=subject, judged=True) for case in _clean(chosen)]
 

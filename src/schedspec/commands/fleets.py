@@ -79,7 +79,7 @@ def _paths(files: Sequence[str]) -> tuple[list[Path], Path]:
     for name in files:
         here, root = _matches(name)
         if not here:
-            hint = "put the pattern in quotes, and ** for folders below"
+            hint = "write its name" if Path(name).is_dir() else "put the pattern in quotes, and ** for folders below"
             kinds = ", ".join(f"*{ending}" for ending in ENDINGS)
             raise ValueError(f"{name}: there is no recorded run there ({kinds}, plain, .gz or .zst): {hint}")
         found |= dict.fromkeys(here)
@@ -94,6 +94,10 @@ def _matches(name: str) -> tuple[list[Path], Path]:
     if path.is_file():
         return [path], path.parent
     if path.is_dir():
-        return [one for one in path.rglob("*") if plain_name(one).endswith(ENDINGS) and one.is_file()], path
+        named = [one for one in path.rglob("*") if plain_name(one).endswith(ENDINGS)]
+        for link in named:
+            if link.is_symlink() and not link.exists():
+                raise ValueError(f"{link} is a link that leads nowhere: mend it, or take it out of the folder")
+        return [one for one in named if one.is_file()], path
     fixed = takewhile(lambda part: not glob.has_magic(part), path.parts)
     return [Path(one) for one in glob.glob(name, recursive=True) if Path(one).is_file()], Path(*fixed)

@@ -152,17 +152,15 @@ def positive(name: str, text: str) -> Fraction:
 
 
 def known_rules(ids: Any) -> frozenset[str]:
-    from difflib import get_close_matches
-
     from ..spec.catalogue import registry
     from ..spec.fleets.rules import RULES as FLEET
+    from ..spec.hints import did_you_mean
 
     for rule in ids:
         if rule in FLEET:
             raise click.UsageError(f"{rule} is judged over several engines: `schedspec trace FOLDER` does it")
         if rule not in registry.rules:
-            close = get_close_matches(rule.upper(), registry.rules, n=1)
-            hint = f"did you mean {close[0]}?" if close else "`schedspec rules` lists them"
+            hint = did_you_mean(rule, registry.rules, "`schedspec rules`")
             raise click.UsageError(f"there is no rule {rule!r}: {hint}")
     return frozenset(ids)
 

@@ -12,6 +12,7 @@ import click
 
 from ..conformance import terminal
 from ..conformance.files import file_name
+from ..conformance.names import counted
 from .campaign import in_units, is_campaign
 from .fleets import is_fleet, judge_fleet, under_one_clock
 from .parts import command_line, one_sentence, report_folder, writes_report
@@ -102,7 +103,7 @@ def convert(ctx: click.Context, file: Path, to: Path) -> None:
     with one_sentence(ctx):
         from ..spec.trace_columns import convert_trace
 
-        terminal.print_aside(f"{convert_trace(file, to):,} messages written to {to}")
+        terminal.print_aside(f"{counted(convert_trace(file, to), 'message')} written to {to}")
 
 
 @click.command()

@@ -174,7 +174,7 @@ def conditions_of(options: Mapping[str, Any]) -> Any:
 
 def profile_of(name: str | None) -> Any:
     from ..reference.simulation import DEFAULT, PROFILES
-    from ..spec.protocol import did_you_mean
+    from ..spec.hints import did_you_mean
 
     wanted = name or DEFAULT
     if wanted not in PROFILES:

@@ -23,7 +23,9 @@ def judge_engine(given: Mapping[str, Any], beat: Beat) -> dict[str, Any]:
     warnings.simplefilter("ignore", SettingsWarning)
     try:
         judged = judge_file(path, lambda *_: beat(), plain=given["plain"], shortening=SHORTENING, witness=witness)
-    except (ValueError, OSError) as fault:
+    except OSError as fault:
+        return unread_result(given["engine"], path, f"{path} cannot be read: {fault.strerror or fault}")
+    except ValueError as fault:
         return unread_result(given["engine"], path, str(fault))
     return engine_result(given["engine"], judged, witness)
 
@@ -51,7 +53,8 @@ def exhaust_case(given: Mapping[str, Any], beat: Beat) -> dict[str, Any]:
     from ..conformance.small_scope.cases import Case, Manner, run_case
 
     case = Case(**given["case"])
-    return run_case(case, subject_of(case.subject, DEFAULT_TIMEOUT_S), Manner(**given["manner"])).plain_whole
+    subject, manner = subject_of(case.subject, DEFAULT_TIMEOUT_S), Manner(**given["manner"])
+    return run_case(case, subject, manner, lambda graph: beat()).plain_whole
 
 
 def compare_part(given: Mapping[str, Any], beat: Beat) -> dict[str, Any]:

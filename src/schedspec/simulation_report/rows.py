@@ -113,6 +113,36 @@ def does_nothing(lines: Iterable[tuple[Any, Run | None]], start: Run) -> bool:
     return bool(metrics) and all([measure.value(m) for measure in MEASURES] == before for m in metrics)
 
 
+@frozen
+class Effect:
+    """The farthest that a control moves a figure in one direction: at which value, by how much of the start's, and what
+    that is."""
+
+    value: Any
+    change: float
+    standing: str
+
+
+VISIBLE = 0.005
+"""Less than that of the start's is none in a table of percents."""
+
+
+def effects(measure: Measure, lines: Iterable[tuple[Any, Run | None]], start: Run) -> list[Effect]:
+    """The best and the worst that the values of a control make of a figure; neither, where nothing is seen of it."""
+    before = measure.value(start["metrics"])
+    tried = [(value, run) for value, run in lines if run is not None and run is not start and "metrics" in run]
+    found = [(value, run, after) for value, run in tried if (after := measure.value(run["metrics"])) is not None]
+    if not before or not found:
+        return []
+    changes = [Effect(value, after / before - 1, standing(measure, run, start)) for value, run, after in found]
+    ordered = sorted(changes, key=lambda one: one.change if measure.is_better_small else -one.change)
+    ends = ordered[:1] if len(ordered) == 1 else [ordered[0], ordered[-1]]
+    least, most = ends[0].change, ends[-1].change
+    if len(ends) == 2 and least * most > 0:  # both to the same side: the farther one
+        ends = [max(ends, key=lambda one: abs(one.change))]
+    return [one for one in ends if abs(one.change) >= VISIBLE]
+
+
 def print_tuning(told: Run) -> None:
     start = start_of(told)
     idle = []

@@ -14,7 +14,18 @@ from matplotlib.lines import Line2D
 from ..conformance.files import replace_file
 from .page import data_of, environment
 from .pictures import NS_PER_S, PERCENTILES, STYLE, legend, plain_numbers, save
-from .rows import MEASURES, Run, difference_per_s, does_nothing, interval_of, lines_of, standing, start_of, useful_per_s
+from .rows import (
+    MEASURES,
+    Run,
+    difference_per_s,
+    does_nothing,
+    effects,
+    interval_of,
+    lines_of,
+    standing,
+    start_of,
+    useful_per_s,
+)
 
 TIMES = {"ttft_ns": "time to first token", "itl_ns": "inter-token latency", "queue_age_ns": "queue age"}
 Lines = Sequence[tuple[Any, Run | None]]
@@ -49,7 +60,10 @@ def rendered(told: Run, shown: Mapping[str, str]) -> str:
             missing=missing,
             measures=MEASURES,
             standing=standing,
-            does_nothing=does_nothing,
+            idle={
+                name: [value for value, _ in values] for name, values in lines.items() if does_nothing(values, start)
+            },
+            effects=effects,
             interval_of=interval_of,
         )
         + "\n"
@@ -70,6 +84,7 @@ def pictures(told: Run) -> Iterator[tuple[str, Figure]]:
 
 def picture(control: Mapping[str, Any], lines: Lines) -> Figure:
     figure = Figure(figsize=(11, 5.6), layout="constrained")
+    figure.set_layout_engine("constrained", hspace=0.08)
     grid = figure.subplots(2, 3)
     for axes, (name, title) in zip((grid[0][0], grid[0][1], grid[1][0]), TIMES.items(), strict=True):
         _percentiles(axes, lines, name)

@@ -13,6 +13,7 @@ from schedspec.spec.vocabulary import SubjectFactory, Unsupported
 
 from ..subjects.guard import guarded
 from .breaks import is_must
+from .graph import Show, unseen
 from .questions import RULES, asked
 from .runs import Plain, look_at_runs
 from .scope import Kind, Scope
@@ -109,13 +110,14 @@ class Manner:
 TRUSTED = Manner()
 
 
-def run_case(case: Case, factory: SubjectFactory, manner: Manner = TRUSTED) -> Found:
-    """Search, and put down what was found.  Raises ProtocolError for settings that cannot be read, or answers."""
+def run_case(case: Case, factory: SubjectFactory, manner: Manner = TRUSTED, show: Show = unseen) -> Found:
+    """Search, and put down what was found; `show` is told now and then that it gets on.
+    Raises ProtocolError for settings that cannot be read, or answers."""
     scope = case.scope
     if manner.timeout_s is not None:
         factory = guarded(factory, manner.timeout_s)
     try:
-        result = search(factory, scope, judged=case.judged)
+        result = search(factory, scope, show=show, judged=case.judged)
     except CannotSay as because:
         return _in_all_runs(case, factory, manner.calls, str(because))
     except Unsupported as refusal:

@@ -21,6 +21,7 @@ from schedspec.spec.vocabulary import Unsupported
 
 from ..driver import Driver
 from ..findings import Failure
+from ..names import counted
 from ..negotiate import negotiated
 from ..script import COMPLETE, STEP, Contradiction, Op, Script, answer, cancel
 from ..subjects.guard import guarded
@@ -74,7 +75,9 @@ class SmallScope:
         if self.looked and all(case["outcome"] == "refused" for case in self.looked):
             why = self.looked[0]["why"]
             raise ValueError(f"{self.check.name} refuses every small scope, so nothing was looked at: {why}")
-        self.check.progress("small scope", 1.0, f"{len(self.looked)} cases, {self._sum('states'):,} states")
+        self.check.progress(
+            "small scope", 1.0, f"{counted(len(self.looked), 'case')}, {counted(self._sum('states'), 'state')}"
+        )
 
     def _start(self, case: Case) -> Driver:
         """By settings that the subject honours."""

@@ -74,7 +74,7 @@ def search(
         raise CannotSay("there is no method `canonical(requests, clients)` to say what of the subject's state matters")
     began = perf_counter()
     graph = explore(factory, scope, limits, show)
-    walked = walk(factory, graph, deadline) if judged else None
+    walked = walk(factory, graph, deadline, show) if judged else None
     doubt = graph.cut_off or (walked.doubt if walked else retraced(factory, graph))
     answers = {question: _answer(factory, graph, question, doubt) for question in asked(scope)}
     breaks = {**walked.broken, **shortest_breaks(factory, graph, walked.broken)} if walked and walked.broken else {}

@@ -14,7 +14,7 @@ from attrs import Factory, define, frozen
 from schedspec.spec.vocabulary import SubjectFactory
 
 from .breaks import Way, is_must
-from .graph import Edge, Graph
+from .graph import Edge, Graph, Show, unseen
 from .judge import Judge
 from .seen import Seen
 from .world import World
@@ -126,11 +126,11 @@ class Walk:
         return None
 
 
-def walk(factory: SubjectFactory, graph: Graph, deadline: float | None = None) -> Walked:
+def walk(factory: SubjectFactory, graph: Graph, deadline: float | None = None, show: Show = unseen) -> Walked:
     """Raises ProtocolError if the subject answers what is no answer."""
     there = Walk(factory, graph, deadline=deadline)
     while not there.is_over and there.run():
-        pass
+        show(graph)
     return Walked(len(there.places), there.calls, dict(there.exercised), there.broken, there.doubt, there.seen)
 
 

@@ -5,10 +5,10 @@ import inspect
 import os
 import sys
 from collections.abc import Mapping
-from difflib import get_close_matches
 from types import ModuleType
 from typing import Any
 
+from schedspec.spec.hints import closest
 from schedspec.spec.protocol import shown
 from schedspec.spec.vocabulary import Settings, SubjectFactory
 
@@ -44,8 +44,8 @@ def prepared(factory: Any) -> SubjectFactory:
 
 
 def _no_such_name(name: str, builtins: Mapping[str, SubjectFactory]) -> str:
-    close = get_close_matches(name, builtins, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else _FORMS
+    close = closest(name, builtins)
+    hint = f"did you mean {close!r}?" if close else _FORMS
     return f"there is no subject {name!r}: {hint}"
 
 
@@ -79,8 +79,8 @@ def _attribute(module: ModuleType, path: str) -> Any:
             found = getattr(found, part)
         except AttributeError as error:
             public = [name for name in dir(found) if not name.startswith("_")]
-            close = get_close_matches(part, public, n=1)
-            hint = f": did you mean {close[0]!r}?" if close else ""
+            close = closest(part, public)
+            hint = f": did you mean {close!r}?" if close else ""
             owner = getattr(found, "__name__", shown(found))
             raise UnknownSubject(f"{owner} has no attribute {part!r}{hint}") from error
     return found

@@ -23,11 +23,11 @@ from typing import Any
 
 from attrs import fields_dict
 
+from schedspec.spec.hints import did_you_mean
 from schedspec.spec.protocol import (
     MISSING,
     ProtocolError,
     SubjectFault,
-    did_you_mean,
     encode,
     read_capabilities,
     read_deltas,

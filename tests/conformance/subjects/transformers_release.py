@@ -8,10 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from schedspec.spec.vocabulary import Settings, Unsupported, unsupported
+from schedspec.spec.vocabulary import Settings, Unsupported
 
-from .installed import installed_version
-from .resolve import UnknownSubject
+from .installed import hold_to, installed_version, usable
 
 KNOWN_VERSIONS = ("5.20.2",)
 INSTALL = f"pip install 'transformers=={KNOWN_VERSIONS[-1]}' torch psutil"
@@ -30,10 +29,7 @@ HONOURED = {
 def transformers() -> Any:
     """The modules that are used, or one sentence that says why there are none."""
     version = installed_version("transformers", "transformers", KNOWN_VERSIONS, INSTALL)
-    try:
-        return _imported(version)
-    except ImportError as error:
-        raise UnknownSubject(f"transformers {version} cannot be imported ({error}): {INSTALL}") from error
+    return usable("transformers", version, _imported, INSTALL)
 
 
 def _imported(version: str) -> Any:
@@ -68,11 +64,7 @@ def new_manager(settings: Settings, seed: int, scheduler_type: str, *, any_page:
 
     `any_page` lifts the least page size of 4 (initialization.py, `BOUNDS`); without it a smaller one is refused.
     """
-    for name, value in HONOURED.items():
-        if getattr(settings, name) != value:
-            raise Unsupported(name, getattr(settings, name))
-    if (other := unsupported(settings, (*HONOURED, *POOL, "prefix_caching"))) is not None:
-        raise Unsupported(other, getattr(settings, other))
+    hold_to(settings, HONOURED, (*POOL, "prefix_caching"))
     lib = transformers()
     config = lib.top.ContinuousBatchingConfig(
         page_size=settings.block_size,

@@ -11,8 +11,7 @@ from typing import Any
 
 from schedspec.spec.vocabulary import Settings
 
-from .installed import installed_version
-from .resolve import UnknownSubject
+from .installed import installed_version, usable
 
 KNOWN_VERSIONS = ("0.33.0",)
 INSTALL = "`make vllm` makes an environment with vLLM 0.33.0, and there type .venv-vllm/bin/schedspec"
@@ -52,11 +51,7 @@ def vllm() -> Any:
     """The names, and `config`, one configuration whose fields are set per scheduler.  Raises UnknownSubject."""
     version = installed()
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
-    try:
-        return _imported(version)
-    except Exception as error:
-        text = f"vLLM {version} cannot be used, since it raised {type(error).__name__}: {' '.join(str(error).split())}"
-        raise UnknownSubject(f"{text}: {INSTALL}") from error
+    return usable("vLLM", version, _imported, INSTALL)
 
 
 def _imported(version: str) -> Any:

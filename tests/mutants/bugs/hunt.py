@@ -2,7 +2,7 @@
 
 import time
 
-from attrs import Factory, define, evolve, frozen
+from attrs import define, evolve, frozen
 
 from schedspec.conformance.check import DEPTHS, Check, Depth, Failure
 from schedspec.conformance.shortening import Shortener
@@ -41,7 +41,6 @@ class Hunt(Check):
     """A check that looks for some rules, and does not tell anybody."""
 
     wanted: frozenset[str]
-    begun: float = Factory(time.monotonic)
     found_s: float = 0.0
 
     def is_enough(self, faulty_s: float = 0.0) -> bool:
@@ -49,7 +48,7 @@ class Hunt(Check):
 
     def shorten_all(self) -> None:
         """Of what was looked for."""
-        self.found_s = time.monotonic() - self.begun
+        self.found_s = time.monotonic() - self._begun
         caught = self.caught()
         if caught is not None:
             Shortener(self).shorten(caught, self.depth.shrink_s)
