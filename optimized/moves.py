@@ -21,7 +21,7 @@ from .in_place import InPlace, in_place
 from .pool import COUNT, MOST_BLOCKS, NOBODY, SEVERAL, PoolTable, are_mirrored
 from .together import Function, together
 
-FEW = 12
+FEW = 32
 """So many blocks go one by one: as many calls of numpy as a step of many needs take as long."""
 
 

@@ -112,13 +112,23 @@ def plot(figures: Mapping[str, Mapping[str, Any]], folder: Path) -> Path:
     return file
 
 
+def floor_of(name: str, figures: Mapping[str, Mapping[str, Any]]) -> float | None:
+    """Of our step in a figure that is no curve: of a curve with as many who run and change, if there is one."""
+    kind, _, running = name.partition(".")[2].removeprefix("messages.").partition(".")
+    curve = {"decode": "decode", "mixed": "change_16"}.get(kind)
+    found = figures.get(f"curves.{curve}.{running.rpartition('.')[2]}")
+    return None if found is None else float(found["floor_us"])
+
+
 def table(figures: Mapping[str, Mapping[str, Any]], about: str) -> str:
     """The figures of vLLM, of the reference and of the curves, as they were printed."""
-    rows = [about, "", "| what | asked | figure | |", "| --- | --- | --- | --- |"]
+    rows = [about, "", "| what | asked | figure | floor, µs | |", "| --- | --- | --- | --- | --- |"]
     for name, value in figures.items():
         if name.split(".")[0] in ("vllm", "optimized"):
             asked = "–" if value["asked"] is None else f"{value['asked']:,}"
-            rows.append(f"| `{name}` | {asked} | {value['figure']:,.1f} | {value['unit']} |")
+            floor = floor_of(name, figures)
+            shown = "–" if floor is None else f"{floor:,.2f}"
+            rows.append(f"| `{name}` | {asked} | {value['figure']:,.1f} | {shown} | {value['unit']} |")
     rows += ["", "| state | µs, median | best | floor, µs | bytes | operations | calls: Python | built in |"]
     rows.append("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for name, value in figures.items():

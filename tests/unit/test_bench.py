@@ -135,6 +135,17 @@ def test_the_table_of_the_readme_is_written_between_its_marks(tmp_path: Path) ->
     assert "numpy" in written
 
 
+def test_a_figure_has_the_floor_of_the_curve_that_does_the_same() -> None:
+    figures = {"curves.decode.16": {"floor_us": 0.5}, "curves.change_16.1024": {"floor_us": 2.0}}
+    names = (
+        "vllm.decode.fcfs.16",
+        "optimized.messages.decode.fcfs.16",
+        "optimized.mixed.vtc.1024",
+        "optimized.waiting.vtc",
+    )
+    assert [curves.floor_of(name, figures) for name in names] == [0.5, 0.5, 2.0, None]
+
+
 def test_the_readme_has_the_marks() -> None:
     text = (ROOT / "optimized" / "README.md").read_text(encoding="utf-8")
     assert text.count(curves.BEGIN) == text.count(curves.END) == 1
