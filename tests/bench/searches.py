@@ -26,7 +26,7 @@ ASKED_SOAK = 50_000.0
 class Size:
     examples: int = 100
     repeats: int = 3
-    soaked_runs: int = PERIOD
+    soaked_runs: int = 4 * PERIOD
 
 
 TINY = Size(examples=2, repeats=1, soaked_runs=6)
