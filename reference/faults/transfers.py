@@ -209,6 +209,16 @@ class KeepsTheSource(Disaggregated):
             self.deltas.append(("transferred", transfer.id, outcome))
 
 
+@foreign("releases all blocks but the last", "XFER-4")
+class KeepsTheLastOfTheSource(Disaggregated):
+    """A count of full blocks: the last one of a prompt is not among them."""
+
+    def over(self, transfer: Transfer, outcome: str) -> None:
+        if len(transfer.source) > 1:
+            transfer.source.pop()
+        super().over(transfer, outcome)
+
+
 # --- failed and silent transfers -----------------------------------------------------------------------------
 
 
@@ -251,6 +261,16 @@ class KeepsTheTarget(Disaggregated):
         self.over(transfer, outcome)
         if transfer.is_wanted:
             self.prefill.begin(transfer.request, transfer.tokens)
+
+
+@foreign("keeps the last of the blocks that nothing arrives in", "XFER-5")
+class KeepsTheLastOfTheTarget(Disaggregated):
+    """The same count on the other side."""
+
+    def lose(self, transfer: Transfer, outcome: str) -> None:
+        if len(transfer.target) > 1:
+            transfer.target.pop()
+        super().lose(transfer, outcome)
 
 
 # --- each pool does its own ----------------------------------------------------------------------------------

@@ -130,9 +130,14 @@ class Run:
         """The items, with progress after each."""
         listed = list(items)
         for done, item in enumerate(listed):
-            self.progress(stage, done / len(listed), str(item))
+            self.progress(stage, done / len(listed), _word(item))
             yield item
         self.progress(stage, 1.0, f"{len(listed)} done")
+
+
+def _word(item: Any) -> str:
+    """What an item is called; a tuple begins with its name."""
+    return str(item[0] if isinstance(item, tuple) else item)
 
 
 def _tokens(one: Arrival) -> int:

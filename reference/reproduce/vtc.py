@@ -67,6 +67,9 @@ class Scheduler:
     weights: Mapping[str, int] = field(factory=dict, hash=False)
     prices: Mapping[str, int] = field(factory=dict, hash=False)
 
+    def __str__(self) -> str:
+        return self.name
+
     def settings(self, **more: object) -> Settings:
         door = Door(rate_window_ns=WINDOW_NS + 1, rate_requests=self.rpm) if self.rpm else Door()
         more = {**self.weights, "prices": self.prices, **more}

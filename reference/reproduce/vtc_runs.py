@@ -72,6 +72,9 @@ class Measured:
     run: tuple[Seen, ...]
     seconds: int
 
+    def __str__(self) -> str:
+        return self.name
+
     @property
     def seen(self) -> list[Served]:
         return clients_saw(self.run)

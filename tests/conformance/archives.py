@@ -63,10 +63,9 @@ def _ensure_same_size(path: Path, file: IO[bytes], size: int, number: int) -> No
         raise TraceError(str(path), number, f"{what}: judge it when nobody writes to it any more, or judge a copy")
 
 
-def unpacked(path: Path, file: IO[bytes]) -> IO[bytes]:
-    """The content of an open file; `name` is that of the file."""
-    begin = file.read(len(ZSTD))
-    file.seek(0)
+def unpacked(path: Path, file: BufferedReader) -> IO[bytes]:
+    """The content of an open file; `name` is that of the file.  It may be a pipe, which cannot be wound back."""
+    begin = file.peek(len(ZSTD))[: len(ZSTD)]
     if begin.startswith(GZIP):
         return Buffered(Unpacked(path, file, lambda: zlib.decompressobj(wbits=31)))
     if begin == ZSTD:

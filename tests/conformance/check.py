@@ -348,9 +348,9 @@ class Check:
         driver.drain()
         self._finished(driver, stage)
         if self.stop_at is None:
-            self._look_behind(driver, evolve(script, settings=driver.settings), stage)
+            self.look_behind(driver, evolve(script, settings=driver.settings), stage)
 
-    def _look_behind(self, driver: Driver, script: Script, stage: str) -> None:
+    def look_behind(self, driver: Driver, script: Script, stage: str) -> None:
         if self._behind is None:
             self._behind = Behind(self, self.depth.shrink_s)
         self._behind.look(driver, script, stage)

@@ -118,10 +118,11 @@ class Page:
 
     def legend(self, width: int = WIDTH) -> list[str]:
         """How entries are written, by an example."""
-        sample = next((m for line in reversed(self.lines) for m in LEGEND.findall(line.answer)), "")
+        answers = (_shorter(line.answer) for line in reversed(self.lines))
+        sample = next((found for answer in answers for found in LEGEND.findall(answer)), "")
         if not sample:
             return []
-        request, _, span = sample.partition("[")
+        request, _, span = sample.rpartition("[")
         start, end = (int(number) for number in re.findall(r"\d+", span)[:2])
         which = f"position {start}" if end == start + 1 else f"positions {start} to {end - 1}"
         star = "; *: it samples a token" if any("*" in line.answer for line in self.lines) else ""
@@ -152,8 +153,9 @@ def case_table(case: Case) -> list[Line]:
     if case.difference is not None:
         return [evolve(n, bad=n.number == case.difference.message) for n in lines]
     fault = case.violation.facts.get("fault") if case.violation is not None else None
-    if fault is not None and case.unanswered:
-        lines.append(Line(lines[-1].number + 1 if lines else 1, case.unanswered, str(fault), True))
+    if fault is not None and case.violation is not None and case.violation.message > len(case.messages):
+        call = case.unanswered or "the next call"
+        lines.append(Line(lines[-1].number + 1 if lines else 1, call, str(fault), True))
     elif fault is not None:
         lines = [evolve(line, answer=f"{line.answer} – {fault}") if line.bad else line for line in lines]
     return lines

@@ -16,9 +16,9 @@ from schedspec.spec.vocabulary import to_json as plain_of
 
 from .check import Check, Failure
 from .coverage import Coverage
-from .driver import all_but, replay
+from .driver import Driver, all_but, replay
 from .findings import Findings
-from .script import from_json, to_json
+from .script import Script, from_json, to_json
 from .soak import Soak, kind_of
 
 PER_PART = 200
@@ -36,6 +36,9 @@ class Part(Check):
 
     def shorten_new(self) -> None:
         pass
+
+    def look_behind(self, driver: Driver, script: Script, stage: str) -> None:
+        """That ends by the clock, and a part is the same wherever it is made."""
 
 
 def run_part(part: Part, start: int, end: int, beat: Callable[[], None]) -> dict[str, Any]:

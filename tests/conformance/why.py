@@ -4,30 +4,30 @@ When it came, and what the door did with it; what it waited for, and how long fo
 who went past it by which; why it lost its place; how its prompt was computed; how it ended.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from attrs import Factory, asdict, define, evolve, frozen
+from attrs import asdict, evolve
 
 from schedspec.spec.entering import is_held
 from schedspec.spec.monitor import Monitor, StepView
 from schedspec.spec.pool_headers import has_two_pools
 from schedspec.spec.rules.base import TraceRule
 from schedspec.spec.tracks import Track
-from schedspec.spec.vocabulary import NS_PER_S, Delta, Header, Message, Plan, Receipt, Request
+from schedspec.spec.vocabulary import Delta, Header, Message, Plan, Receipt, Request
 from schedspec.spec.waiting import LIMITS, Reason, reason_of
 
 from .archives import read_recorded
 from .names import counted
+from .story import ENDS, Event, Overtaking, Story, Wait, answered, seconds
+from .why_pools import Course
 
 MOST_NAMED = 8
 MOST_COMPARED, LONGEST_ASKED = 10_000, 200
 """Who is meant by a name that nobody has is looked for among so many."""
 HELD = "held at the door"
-ENDS = ("finished", "failed", "cancelled", "expired")
 OWN_KEYS = {"priority": "priority", "aging": "priority", "edf": "deadline_ns"}
 """Policy -> the field of a request that it orders by, where one field says it."""
 
@@ -40,60 +40,6 @@ ORDERS = {
 }
 """Why somebody is next, but for the policy."""
 DISPLACED = {"blocks": "others needed its blocks", "class": "a request of a better class took its place"}
-INSTEAD = {
-    "pool": "sent to another pool",
-    "model": "sent to a smaller model",
-    "asynchronous": "made asynchronous: the door holds it until there is room, whether its client is there or not",
-}
-
-
-@define
-class Event:
-    """Something that happened to the request: when, in which step (0 before the first), and what.  `until`: the last
-    position of a chunk."""
-
-    at_ns: int
-    step: int
-    what: str
-    says: str
-    until: int | None = None
-
-
-@define
-class Wait:
-    """Steps in a row in which the same limit kept it out.  The numbers are those of the first."""
-
-    reason: Reason
-    first_step: int
-    last_step: int
-    from_ns: int
-    until_ns: int
-    steps: int = 1
-
-
-@frozen
-class Overtaking:
-    """Somebody who came later was admitted while it waited."""
-
-    request: str
-    step: int
-    says: str
-
-
-@define
-class Story:
-    """`parts_ns`: the time between coming and ending, by what the request did: waiting for each limit, running."""
-
-    request: Request
-    events: list[Event | Wait] = Factory(list)
-    overtaken: list[Overtaking] = Factory(list)
-    parts_ns: Counter[str] = Factory(Counter)
-    came_ns: int = 0
-    first_token_ns: int | None = None
-    ended_ns: int | None = None
-
-    def waits(self) -> list[Wait]:
-        return [event for event in self.events if isinstance(event, Wait)]
 
 
 class Listener(TraceRule):
@@ -131,7 +77,7 @@ class Listener(TraceRule):
         self.story.came_ns = self.since_ns = m.now_ns
         if receipt.verdict == "accepted":
             return False
-        self.note(m, receipt.verdict, _answered(receipt))
+        self.note(m, receipt.verdict, answered(receipt))
         self.doing = HELD
         if is_held(receipt):
             return False
@@ -190,7 +136,7 @@ class Listener(TraceRule):
     def is_parked(self, m: Monitor, dependencies: Sequence[str]) -> None:
         names = ", ".join(dependencies)
         self.turn(m, f"parked for {names}")
-        self.note(m, "parked", f"parked until it has {names}, at most {_s(m.settings.park_timeout_ns)}")
+        self.note(m, "parked", f"parked until it has {names}, at most {seconds(m.settings.park_timeout_ns)}")
 
     def on_step(self, m: Monitor, view: StepView) -> None:
         self.step = view.plan.step
@@ -281,10 +227,7 @@ def tell(path: Path, request: str) -> Story:
 def tell_of(header: Header, messages: Iterable[Message], request: str) -> Story:
     """The same for messages at hand.  Requests that came before are remembered only as long as they live."""
     if has_two_pools(header):
-        raise ValueError(
-            "this run is of two pools (setting pools), and why tells of one only: what somebody waited for between them"
-            " is in the trace itself (held, pulled, transferred, released), and schedspec trace judges it"
-        )
+        return _of_two_pools(messages, request)
     monitor = Monitor(header, content=False)
     requests: dict[str, Request] = {}
     listener: Listener | None = None
@@ -310,16 +253,22 @@ def tell_of(header: Header, messages: Iterable[Message], request: str) -> Story:
     return listener.story
 
 
-def _answered(receipt: Receipt) -> str:
-    """What the door said to somebody whom it did not take in."""
-    limit = "" if receipt.limit is None else f": {receipt.value} against {receipt.limit}"
-    why = f"{receipt.reason}{limit}" if receipt.reason else ""
-    if receipt.how is not None:
-        return f"{INSTEAD.get(receipt.how, receipt.how)}, instead of a refusal ({why})"
-    if receipt.decided_after_ns is not None:
-        return f"held at the door, for at most {_s(receipt.decided_after_ns)}, instead of a refusal ({why})"
-    again = "" if receipt.retry_after_ns is None else f"; told to come again in {_s(receipt.retry_after_ns)}"
-    return f"{receipt.verdict} at the door" + (f", {why}" if why else "") + again
+def _of_two_pools(messages: Iterable[Message], request: str) -> Story:
+    """As its deltas tell it: there is no one queue of which a reason could be told."""
+    course: Course | None = None
+    names: dict[str, None] = {}
+    for message in messages:
+        if message.kind == "submit":
+            names[message.given.id] = None
+            if message.given.id == request and course is None:
+                course = Course(Story(message.given))
+        if course is not None:
+            course.hear(message, _deltas(message))
+            if course.story.ended_ns is not None:
+                break
+    if course is None:
+        raise ValueError(f"no request {request!r} in this trace; {_hint(request, names)}")
+    return course.story
 
 
 def _deltas(message: Message) -> Iterable[Delta]:
@@ -382,7 +331,7 @@ def _line(story: Story, event: Event | Wait, *, timed: bool) -> str:
 
 
 def _when(ns: int, step: int, timed: bool) -> str:
-    return (f"{_s(ns):>11}" if timed else "") + f"  {f'step {step}' if step else '':<10} "
+    return (f"{seconds(ns):>11}" if timed else "") + f"  {f'step {step}' if step else '':<10} "
 
 
 def _overtaken(overtaken: list[Overtaking]) -> list[str]:
@@ -393,13 +342,11 @@ def _overtaken(overtaken: list[Overtaking]) -> list[str]:
 
 
 def _parts(story: Story, ended_ns: int) -> str:
-    spent = [f"{_s(ns)} {what}" for what, ns in story.parts_ns.most_common() if ns]
-    first = "" if story.first_token_ns is None else f", {_s(story.first_token_ns - story.came_ns)} to its first token"
-    return f"{_s(ended_ns - story.came_ns)} in all{first}: {', '.join(spent)}"
-
-
-def _s(ns: int) -> str:
-    return f"{ns / NS_PER_S:.3f} s"
+    spent = [f"{seconds(ns)} {what}" for what, ns in story.parts_ns.most_common() if ns]
+    first = (
+        "" if story.first_token_ns is None else f", {seconds(story.first_token_ns - story.came_ns)} to its first token"
+    )
+    return f"{seconds(ended_ns - story.came_ns)} in all{first}: {', '.join(spent)}"
 
 
 def as_json(story: Story) -> dict[str, Any]:

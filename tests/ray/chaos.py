@@ -27,7 +27,7 @@ from .left import Left, differences, ended, left_by
 from .victims import Local, OnRay, Victims
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 LONGEST_S = 1_800.0
 PLANTED = {17: "KV-8", 80: "STEP-2", 141: "LIFE-4"}
 JOBS: Mapping[str, Sequence[str]] = {

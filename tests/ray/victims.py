@@ -129,8 +129,10 @@ class OnRay:
         return hit(at_work or [pid for pid, _, _ in workers], what, draws)
 
     def _follow(self) -> None:
-        self.nodes.append(self.cluster.add_node(num_cpus=1))
+        """A node that does not get to start on a busy machine is one less."""
+        with suppress(Exception):
+            self.nodes.append(self.cluster.add_node(num_cpus=1))
 
     def _workers(self) -> list[tuple[int, int, str]]:
         raylets = {pid for pid, _, line in processes() if "raylet" in line and self.cluster.address in line}
-        return [one for one in processes() if one[1] in raylets and one[2].startswith("ray::")]
+        return [one for one in processes() if one[1] in raylets and one[2].startswith(("ray::work", "ray::IDLE"))]

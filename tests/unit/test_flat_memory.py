@@ -1,17 +1,24 @@
-"""Memory of a soak: the same runs once more leave nothing behind, and no cache of theirs grows without an end."""
+"""Memory of a soak: the same runs once more leave nothing behind, and no cache of theirs grows without an end.  A trace
+need not be a file."""
 
 import gc
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import _lru_cache_wrapper
+from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 from hypothesis.stateful import RuleBasedStateMachine
 
 from schedspec.conformance.check import Check, Depth
+from schedspec.conformance.recorded import judge
 from schedspec.conformance.soak import PERIOD, Soak, kind_of
 from schedspec.reference import make
+from schedspec.spec.trace import TraceWriter
+from schedspec.spec.vocabulary import Header, Message, Settings
 
 SMALL = [number for number in range(PERIOD) if kind_of(number) in ("tiny", "varied")][:8]
 DRAWN = next(number for number in range(PERIOD) if kind_of(number) == "drawn")
@@ -105,3 +112,22 @@ def test_caches_that_runs_fill_have_an_end() -> None:
         if one.cache_info().maxsize is None and one.cache_info().currsize > before.get(one, 0) + 1
     }
     assert grown <= ENDLESS.keys()
+
+
+def test_a_trace_is_read_from_a_pipe(tmp_path: Path) -> None:
+    """A long one is judged while it is written, and kept nowhere."""
+    settings = Settings(blocks=4, block_size=2, seats=1, token_budget=4)
+    header = Header(settings=settings, capabilities=make(settings, 0).capabilities())
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    def write() -> None:
+        with pipe.open("w") as file:
+            TraceWriter(file, header).write(Message("end", 0))
+
+    writer = Thread(target=write)
+    writer.start()
+    judged = judge(pipe)
+    writer.join()
+    assert judged.messages == 1
+    assert not judged.exit_status()

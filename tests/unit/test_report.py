@@ -285,6 +285,17 @@ def test_keys_that_order_requests_are_told_as_pairs() -> None:
     assert not re.search(r"\d{9}", told["However"])
 
 
+def test_names_of_others_are_escaped_wherever_a_page_shows_them() -> None:
+    """In the legend, too, which is an example of what stands above it."""
+    name = "\u202ea\x1b[31m\0"
+    ops = [submit(name, 3, 3), STEP, cancel(name)]
+    driver = replay(factory("KV-7"), Script(Settings(blocks=4, block_size=2), 0, ops), explain=True)
+    markdown, text = both(case(driver, "KV-7"))
+    for line in (*markdown, *text):
+        assert line.isprintable(), line
+    assert any("positions 0 to 2 of" in line for line in text)
+
+
 def test_a_violation_beyond_the_messages_has_a_row() -> None:
     driver = long_run()
     (violation, *_) = driver.breaks_of("KV-7")

@@ -10,9 +10,11 @@ from click.testing import CliRunner
 
 from schedspec.cli import cli
 from schedspec.conformance.driver import Driver
+from schedspec.conformance.scenarios_of_transfers import a_transfer_takes_half_its_time
 from schedspec.conformance.script import COMPLETE, STEP, Op, answer, submit
+from schedspec.conformance.story import Story
 from schedspec.conformance.walks import walk
-from schedspec.conformance.why import Story, sentences, tell_of
+from schedspec.conformance.why import sentences, tell_of
 from schedspec.reference import make
 from schedspec.spec.trace import TraceWriter
 from schedspec.spec.vocabulary import Door, Lane, Request, Settings, Unsupported
@@ -146,6 +148,29 @@ def _steps_waited(driver: Driver, request: str) -> int:
 
 
 ENDING = ("parked", "admitted", "resumed", "cancelled", "finished", "failed", "expired")
+
+
+def test_of_two_pools_it_says_where_the_request_was_and_for_how_long() -> None:
+    """60 ns of its time are those of the transfer; the clock stands still else."""
+    _, settings, ops = a_transfer_takes_half_its_time()
+    driver = run_of(settings, list(ops))
+    story = tell_of(driver.header, driver.messages, "a")
+    stages = [
+        "accepted",
+        "admitted",
+        "first token",
+        "held",
+        "pulled",
+        "transfer",
+        "transferred",
+        "admitted",
+        "finished",
+    ]
+    assert what(story) == stages
+    assert +story.parts_ns == {"in transfer": 60}
+    assert sentences(story)[-1] == "60 ns in all, 0.000 s to its first token: 60 ns in transfer"
+    with pytest.raises(ValueError, match="no request 'z' in this trace; it has a"):
+        tell_of(driver.header, driver.messages, "z")
 
 
 # --- the command -------------------------------------------------------------------------------------------

@@ -99,10 +99,21 @@ class Campaign:
         except errors.RayTaskError as error:
             return Event("failed", task.place, str(error).strip().splitlines()[-1])
         except errors.RayError as error:
-            by_node = isinstance(error, errors.NodeDiedError) or bool(task.node and is_gone(self.ray, task.node))
-            return self.line.lost(task.place, f"was lost ({type(error).__name__})", by_node=by_node)
+            return self._lost(task, error)
         ensure_ours(there, "a node that came later")
         return Event("done" if is_done else "failed", task.place, text)
+
+    def _lost(self, task: Task, error: Exception) -> Event:
+        """Ray gives tasks to a node that has died until it notices: there is no hurry to try again."""
+        errors = self.ray.exceptions
+        if is_gone(self.ray, self.ray.get_runtime_context().get_node_id()):
+            hint = "start it again; what is done is kept, and --resume with the report folder goes on"
+            raise CampaignError(f"the Ray node of this machine has died: {hint}")
+        by_node = isinstance(error, (errors.NodeDiedError, errors.LocalRayletDiedError))
+        by_node = by_node or bool(task.node and is_gone(self.ray, task.node))
+        if by_node:
+            time.sleep(LISTEN_S)
+        return self.line.lost(task.place, f"was lost ({type(error).__name__})", by_node=by_node)
 
     def _hung(self) -> Iterator[Event]:
         for answer, task in list(self.running.items()):
@@ -166,8 +177,10 @@ def _end() -> Callable[[int], None]:
     def end(pid: int) -> None:
         import os
         import signal
+        from contextlib import suppress
 
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it has heard that it is cancelled
+            os.kill(pid, signal.SIGKILL)
 
     return end
 

@@ -12,7 +12,7 @@ from .units import CampaignError, Unit, done, sentence_of
 
 MOST_TRIES = 3
 """A unit whose worker is lost so often is at fault itself."""
-MOST_EXCUSED = 20
+MOST_EXCUSED = 60
 """Of a worker that was lost with its whole machine that is not said, up to so often."""
 
 

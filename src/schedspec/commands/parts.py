@@ -82,7 +82,8 @@ def writes_report(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ValueError(f"the report in {folder} is not complete: {error.strerror}: {error.filename}") from error
+        where = f": {error.filename}" if error.filename else ""
+        raise ValueError(f"the report in {folder} is not complete: {error.strerror}{where}") from error
 
 
 @contextmanager
