@@ -25,7 +25,7 @@ from schedspec.optimized.blocks import Blocks
 from schedspec.optimized.clients import ClientQueue
 from schedspec.optimized.ints import LARGEST, Bools, Ints
 from schedspec.optimized.job import Job, Member
-from schedspec.optimized.members import Group, Sharing
+from schedspec.optimized.members import Group, Patience, Sharing
 from schedspec.optimized.race import Race
 from schedspec.optimized.scheduler import Scheduler
 from schedspec.optimized.service import Counters
@@ -273,6 +273,16 @@ def test_the_scans_are_the_loops_on_any_rows(seed: int, scale: int) -> None:
         first = growth.first(kept)
         assert (first.needed, first.scheduled) == (sum(needs[:kept]), sum(tokens[:kept]))
         assert first.row.tolist() == scheduler.order[:kept].tolist()
+
+
+def test_whoever_waits_again_is_as_patient_as_at_first() -> None:
+    """A request that entered and was preempted: of its first spell an entry is left."""
+    patience, job = Patience(3), Job.of(Request(id="a", prompt_ids=(1,), max_output_tokens=1), 1)
+    patience.begins(job)
+    assert not patience.ends(job)
+    assert list(patience.admitted()) == []
+    patience.begins(job)
+    assert [list(patience.admitted()) for _ in range(3)] == [[], [], [job]]
 
 
 @pytest.mark.parametrize("declared", [1, (1 << 16) + 1, (1 << 31) + 1, 1 << 40])
