@@ -153,7 +153,7 @@ ENDING = ("parked", "admitted", "resumed", "cancelled", "finished", "failed", "e
 def test_of_two_pools_it_says_where_the_request_was_and_for_how_long() -> None:
     """60 ns of its time are those of the transfer; the clock stands still else."""
     _, settings, ops = a_transfer_takes_half_its_time()
-    driver = run_of(settings, list(ops))
+    driver = run_of(settings, [*ops, *[STEP, COMPLETE] * 4])
     story = tell_of(driver.header, driver.messages, "a")
     stages = [
         "accepted",
