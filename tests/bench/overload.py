@@ -1,9 +1,11 @@
 """The door under overload, on workloads and seeds that nothing was fitted to: `python -m tests.bench.overload`.
 
 Each workload comes at growing rates to one scheduler with a door, on a virtual clock with a published cost model.
-Useful are tokens, prompts and outputs, while requests come, of whoever gets its first token within ten seconds.  The
-rate doubles until far more comes than that; the first at 95 % of the peak is the saturation.  At twice that all
-messages are judged as well, and asked is:
+Useful are tokens, prompts and outputs, while requests come, of whoever gets its first token within ten seconds.  They
+are divided by the time in which something useful could be done at all: while somebody, refused or not, came less than
+ten seconds ago, or runs (where arrivals are bursts there are lulls, which no door can fill).  The rate doubles until
+far more comes than is useful; the first at 95 % of the peak is the saturation.  At twice that all messages are judged
+as well, and asked is:
 
     useful       at least 90 % of the peak; the same arrivals without a door have less than that
     in time      everybody who was accepted and did not leave has its first token within ten seconds
@@ -112,7 +114,10 @@ class Judged:
 
 @frozen
 class Run:
-    useful: int
+    """`useful`: tokens per second of the time in which there was a chance."""
+
+    useful: float
+    tokens: int
     refused: int
     late: int
     requests: int
@@ -131,13 +136,25 @@ def run(subject: Any, cost: Measured, name: str, rate: Fraction, seed: int) -> R
     records = list(simulation.run(arrivals(name, rate, seed)).records.values())
     in_time = [record for record in records if is_in_time(record) and record.token_ns[0] <= ends]
     accepted = [record for record in records if record.refused is None and record.end != "cancelled"]
+    tokens = sum(record.prompt_tokens + sum(when <= ends for when in record.token_ns) for record in in_time)
     return Run(
-        sum(record.prompt_tokens + sum(when <= ends for when in record.token_ns) for record in in_time),
+        tokens * NS_PER_S / max(1, chances_ns(records, ends)),
+        tokens,
         sum(record.refused is not None for record in records),
         sum(not is_in_time(record) for record in accepted if record.arrived_ns <= ends),
         len(records),
         sum(record.prompt_tokens + record.output_tokens for record in records if "~" not in record.id),
     )
+
+
+def chances_ns(records: Sequence[Record], ends: int) -> int:
+    """How long there was somebody of whom something useful could be made: the union of the times of all who came."""
+    chances, until = 0, 0
+    for record in sorted(records, key=lambda record: record.arrived_ns):
+        over = min(ends, max((record.arrived_ns + IN_TIME_NS, *record.token_ns[-1:])))
+        chances += max(0, over - max(until, record.arrived_ns))
+        until = max(until, over)
+    return chances
 
 
 def is_in_time(record: Record) -> bool:
@@ -170,14 +187,14 @@ def door_for(name: str, seed: int) -> Door:
     )  # fmt: skip
 
 
-def saturation(settings: Settings, name: str, seed: int) -> tuple[Fraction, int]:
-    """The rate, and the peak of what is useful.  Where arrivals are bursts there are lulls, too, so that a rate at
-    which more comes than the machine can do need not be its peak yet: it ends where far more comes."""
-    useful: dict[Fraction, int] = {}
+def saturation(settings: Settings, name: str, seed: int) -> tuple[Fraction, float]:
+    """The rate, and the peak of what is useful.  Where arrivals are bursts a rate at which more comes than the machine
+    can do need not be its peak yet: it ends where far more comes."""
+    useful: dict[Fraction, float] = {}
     for rate in LOADS:
         found = run(make(settings, 0), Measured(token_ns=settings.door.token_ns), name, rate, seed)
         useful[rate] = found.useful
-        if found.offered > FAR_MORE * max(useful.values()):
+        if found.offered > FAR_MORE * found.tokens:
             break
     peak = max(useful.values())
     return next(rate for rate in useful if useful[rate] >= 0.95 * peak), peak
@@ -208,7 +225,7 @@ def measure(name: str, seed: int) -> tuple[str, bool]:
     missed = [what for what, is_so in asked.items() if not is_so]
     says = (
         f"{name} seed {seed}: {'missed ' + ', '.join(missed) if missed else 'ok'}; saturated at {float(rate):g}x;"
-        f" at twice that {found.useful / peak:.0%} of the peak of {peak / SECONDS:,.0f} useful tokens/s, without a door"
+        f" at twice that {found.useful / peak:.0%} of the peak of {peak:,.0f} useful tokens/s, without a door"
         f" {without.useful / peak:.0%} and {without.late} late; {found.requests} came, {found.refused} refused"
         f" {judged.reasons}, {judged.untold} without a limit or a time, {len(judged.told)} told when to come again, of"
         f" {len(came)} probed {came.count(True)} accepted then; {found.late} accepted and late;"
