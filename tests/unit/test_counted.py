@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from schedspec.spec.workloads import Incoming, Patience
 from .simulated import MS, PerToken, as_bytes, incoming, poisson, run, with_priorities
 
 EXAMPLES = int(os.environ.get("COUNTED_EXAMPLES", "80"))
+MOST_TURNS = 20_000
 POLICIES: tuple[Policy, ...] = ("fcfs", "priority", "edf", "sjf", "srpt", "aging", "mlfq")
 
 
@@ -53,9 +55,14 @@ class Seen:
 def outcome(subject: Any, work: Sequence[Incoming]) -> object:
     """What is left behind, whatever was seen on the way, and what is there at the end; or how it broke."""
     seen = Seen(subject)
-    simulation = Simulation(seen, PerToken())  # type: ignore[arg-type]
+    simulation, turns = Simulation(seen, PerToken()), count()  # type: ignore[arg-type]
+
+    def goes_on(requests: int) -> None:
+        if next(turns) == MOST_TURNS:
+            raise SimulationError("it goes on for ever")
+
     try:
-        log = simulation.run(work)
+        log = simulation.run(work, goes_on)
     except (IndexError, KeyError, StopIteration, SimulationError) as broken:
         return type(broken)
     records = [(r.id, r.end, r.refused, r.preemptions, list(r.token_ns)) for r in log.records.values()]
@@ -185,8 +192,8 @@ FAULTS = [KeepsAnEdge, CountsTooEarly, ForgetsBlocks, StaysClosed, AdmitsAfterVi
 def test_a_planted_fault_shows(fault: type[Counted]) -> None:
     plain = Settings(blocks=40, block_size=4, seats=6, token_budget=16)
     tight = evolve(plain, reserve="declared", at_blocked_head="skip")
-    small = incoming("small", 1_700 * MS, 2, 2)
-    long = [incoming(f"r{n}", n * 300 * MS, 5 + n, 60 + 7 * n, declared=100) for n in range(5)]
+    small = incoming("small", 450 * MS, 2, 2)
+    long = [incoming(f"r{n}", n * 100 * MS, 5 + n, 60 + 7 * n, declared=100) for n in range(5)]
     worlds = [(plain, poisson(3, 30, 40, 24, 60)), (tight, sorted([*long, small], key=lambda one: one.now_ns))]
     assert [outcome(fault(s), work) for s, work in worlds] != [outcome(Counted(s), work) for s, work in worlds]
 

@@ -122,7 +122,7 @@ def test_a_wrong_name_is_one_sentence(folder: Path) -> None:
     done = data("azur2023")
     assert done.exit_code == 2
     assert said(done) == "error: there is no public file 'azur2023': did you mean 'azure2023'?"
-    assert "`schedspec data` lists them" in said(data("zzz"))
+    assert "`schedspec data` has them all" in said(data("zzz"))
 
 
 def test_it_is_looked_for_beside_the_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, origin: Path) -> None:

@@ -204,7 +204,7 @@ def test_the_door_is_part_of_the_story() -> None:
     come = (submit("a", 2, 4), submit("held", 2, 2), submit("pool", 1, 1), submit("later", 2, 2), leave("later"))
     run = (*come, Op("tick", ns=20), *rounds(1), Op("tick", ns=30), *rounds(9))
     story = told(settings, "held", *run)
-    assert "held at the door, for at most 0.000 s, instead of a refusal (queue_requests: 2 against 1)" in story
+    assert "held at the door, for at most 40 ns, instead of a refusal (queue_requests: 2 against 1)" in story
     assert "enters; 0 requests waited already" in story
     assert "sent to another pool, instead of a refusal (queue_requests: 2 against 1)" in told(settings, "pool", *run)
     assert "made asynchronous: the door holds it" in told(settings, "later", *run)

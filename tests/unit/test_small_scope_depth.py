@@ -86,7 +86,7 @@ def test_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     arguments = ["check", "reference", "--depth", "small-scope", "--report", str(tmp_path)]
     result = CliRunner().invoke(cli, arguments)
     assert result.exit_code == 0, result.output
-    assert "small scopes: 1 cases of 1" in result.output
+    assert "small scopes: 1 case of 1" in result.output
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["searched"]["states"] > 10
     assert report["depth"] == "small-scope"

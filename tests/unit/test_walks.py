@@ -29,7 +29,7 @@ def test_walks_visit_every_kind_of_world() -> None:
         "adapter_slots": {0, 1, 2},
         "prefix_caching": {True, False},
         "chunked_prefill": {True, False},
-        "overlap_depth": {1, 2},
+        "overlap_depth": {1, 2, 3},
         "at_blocked_head": {"break", "skip"},
     }.items():
         assert {getattr(world, name) for world in worlds} == values
