@@ -3,11 +3,12 @@
 import json
 from collections.abc import Iterable
 from random import Random
+from typing import Any
 
 from attrs import evolve, field, frozen
 
 from schedspec.reference.simulation import Batch, CostModel, Log, Simulation, metrics
-from schedspec.spec.vocabulary import NS_PER_S, Request, Settings, Subject, SubjectFactory
+from schedspec.spec.vocabulary import NS_PER_S, Request, Settings, SubjectFactory
 from schedspec.spec.workloads import Incoming, Patience
 
 MS = 1_000_000
@@ -92,7 +93,7 @@ class Watched:
     """A subject that is looked at whenever somebody comes, and otherwise left alone; so it has to have something to
     show."""
 
-    subject: Subject
+    subject: Any
     seen: list[object] = field(factory=list)
 
     def __getattr__(self, name: str) -> object:
@@ -100,6 +101,9 @@ class Watched:
             raise AttributeError(name)
         return getattr(self.subject, name)
 
+    def look(self) -> object:
+        return self.subject.observe()
+
     def submit(self, request: Request, now_ns: int) -> object:
-        self.seen.append((now_ns, self.subject.observe()))
+        self.seen.append((now_ns, self.look()))
         return self.subject.submit(request, now_ns)

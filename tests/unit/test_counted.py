@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from attrs import evolve, field, frozen
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,28 +19,18 @@ from schedspec.reference.simulation import Simulation, SimulationError
 from schedspec.spec.vocabulary import Policy, Request, Settings
 from schedspec.spec.workloads import Incoming, Patience
 
-from .simulated import MS, PerToken, as_bytes, incoming, poisson, run, with_priorities
+from .simulated import MS, PerToken, Watched, as_bytes, incoming, poisson, run, with_priorities
 
 EXAMPLES = int(os.environ.get("COUNTED_EXAMPLES", "80"))
 MOST_TURNS = 20_000
 POLICIES: tuple[Policy, ...] = ("fcfs", "priority", "edf", "sjf", "srpt", "aging", "mlfq")
 
 
-@frozen(eq=False)
-class Seen:
+class Seen(Watched):
     """A subject of which it is noted, whenever somebody comes, how many run and wait, and how much is free."""
 
-    subject: Any
-    seen: list[object] = field(factory=list)
-
-    def __getattr__(self, name: str) -> object:
-        if name == "in_counts":
-            raise AttributeError(name)
-        return getattr(self.subject, name)
-
-    def submit(self, request: Request, now_ns: int) -> object:
-        self.seen.append((now_ns, *self.counts()))
-        return self.subject.submit(request, now_ns)
+    def look(self) -> object:
+        return self.counts()
 
     def counts(self) -> Sequence[int]:
         subject = self.subject

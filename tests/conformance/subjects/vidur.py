@@ -64,6 +64,7 @@ class ReplicaScheduler:
         self.scheduler, self.settings, self.factory = scheduler, settings, factory
         self.jobs: dict[str, Any] = {}
         self.names: dict[int, str] = {}
+        self.seen: set[str] = set()
         self.outputs: dict[str, int] = {}
         self.batch: Any = None
         self.steps, self.is_over = 0, False
@@ -82,8 +83,9 @@ class ReplicaScheduler:
         )
 
     def submit(self, request: Request, now_ns: int) -> Receipt:
-        if request.id in self.jobs:
+        if request.id in self.seen:  # Vidur numbers its requests itself
             return Receipt(verdict="duplicate", of=request.id)
+        self.seen.add(request.id)
         if self.is_over:
             return Receipt(verdict="refused", reason="other")
         job = self.request(now_ns, len(request.prompt_ids), request.max_output_tokens)
