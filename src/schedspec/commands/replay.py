@@ -74,6 +74,8 @@ def replay(ctx: click.Context, /, workload: str, **options: Any) -> None:
     with one_sentence(ctx):
         conditions, systems, loads = conditions_of(options), _systems(options), _loads(options["loads"])
         source = source_of("replay", workload, options)
+        for system in systems:
+            system.factory(system.settings, conditions.seed)  # what one refuses is refused before any of them runs
         count = counted(source, min(system.settings.blocks * system.settings.block_size for system in systems))
         folder = report_folder(folder_of(options, "replay"), "replay.json")
         planned = {"systems": [system.name for system in systems], "loads": list(loads)}
