@@ -496,7 +496,7 @@ def read_capabilities(answer: Any, method: str = "capabilities") -> Capabilities
     for claim, constant in NEEDED_CONSTANTS.items():
         if claim in capabilities.claims and constant not in declared:
             problem = f"the claim {claim!r} says nothing without {constant}"
-            raise ProtocolError(method, "constants", declared, problem, f"{constant}: {CONSTANTS[constant]}")
+            raise ProtocolError(method, "constants", declared, problem, CONSTANTS[constant])
     return capabilities
 
 

@@ -597,3 +597,16 @@ def test_an_adapter_that_takes_no_settings_at_all() -> None:
 def test_outcomes_have_a_row_for_each_sample() -> None:
     plan = Plan(step=3, request=("a", "b"), start=(0, 4), tokens=(4, 1), samples=(0, 1))
     assert outcome_of(plan) == Outcome(step=3, request=("b",), token=(7,), stop=(False,))
+
+
+def test_who_claims_what_it_does_not_say_is_asked_no_further() -> None:
+    class Claims(Scheduler):
+        def capabilities(self) -> Any:
+            return super().capabilities() | {"claims": ["drr"]}
+
+    subject: Any = Claims
+    checks = validate(subject)
+    assert [(check.name, check.ok) for check in checks] == [("configure", True), ("capabilities", False)]
+    assert checks[-1].sentence.endswith(
+        "says nothing without quantum: service that a client gets in its turn (drr, dlpm)"
+    )
