@@ -122,7 +122,9 @@ def _lane(dice: Random, name: str, share: int, shape: dict[str, Any]) -> Lane:
     drawn = _sometimes(dice, 40, "order", "vtc") | _sometimes(dice, 25, "maximum_percent", share, max(share, 50))
     drawn |= _sometimes(dice, 30, "burst", 4, 20)
     if dice.randrange(100) < 5:
-        drawn |= {"objective_steps": dice.randint(2, 12), "load_tokens": dice.choice((6, 12, 20))}
+        # An objective is reckoned for a machine and the load of all lanes: a drawn one is no promise that anybody could
+        # keep, so directed scenarios ask for it. The draws stay, since runs are known by what they drew.
+        _ = dice.randint(2, 12), dice.choice((6, 12, 20))
     return Lane(name=name, share_percent=share, **shape, **drawn)
 
 

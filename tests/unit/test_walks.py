@@ -67,3 +67,10 @@ def test_the_last_snapshot_is_taken_even_if_walks_look_now_and_then() -> None:
     driver.drain()
     assert driver.messages[-1].kind == "end"
     assert driver.messages[-2].kind == "observe"
+
+
+def test_an_objective_that_nobody_reckoned_is_not_drawn() -> None:
+    """One seat, two steps, and another lane that runs for longer: the reference could not keep it."""
+    worlds = [walk(seed).settings for seed in range(400)]
+    assert any(world.lanes for world in worlds)
+    assert not any(lane.objective_steps for world in worlds for lane in world.lanes)
