@@ -18,13 +18,14 @@ INSTEAD = {
 @define
 class Event:
     """Something that happened to the request: when, in which step (0 before the first), and what.  `until`: the last
-    position of a chunk."""
+    position of a chunk, `last_step`: of several chunks in a row."""
 
     at_ns: int
     step: int
     what: str
     says: str
     until: int | None = None
+    last_step: int | None = None
 
 
 @define

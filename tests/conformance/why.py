@@ -312,7 +312,7 @@ def _folded(events: list[Event | Wait]) -> list[Event | Wait]:
     for event in events:
         last = folded[-1] if folded else None
         if isinstance(event, Event) and isinstance(last, Event) and event.what == last.what in ("prefill", "left out"):
-            folded[-1] = evolve(last, until=event.until)
+            folded[-1] = evolve(last, until=event.until, last_step=event.step)
         else:
             folded.append(event)
     return folded
@@ -321,7 +321,8 @@ def _folded(events: list[Event | Wait]) -> list[Event | Wait]:
 def _line(story: Story, event: Event | Wait, *, timed: bool) -> str:
     if isinstance(event, Event):
         says = event.says if event.until is None else f"{event.says} to {event.until:,}"
-        return _when(event.at_ns - story.came_ns, event.step, timed) + says
+        until = "" if event.last_step in (None, event.step) else f", until step {event.last_step}"
+        return _when(event.at_ns - story.came_ns, event.step, timed) + says + until
     reason, numbers = event.reason, ""
     if reason.needed is not None:
         numbers = f" ({reason.needed:,} needed, {reason.left:,} left)"

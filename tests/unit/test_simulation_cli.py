@@ -157,3 +157,12 @@ def test_settings_of_a_system_may_be_json() -> None:
     assert split_system("fault:KV-7") == ("fault:KV-7", [])
     assert split_system("my.module:make:seats=3") == ("my.module:make", ["seats=3"])
     assert split_system("exec:./adapter a:b=1") == ("exec:./adapter a:b=1", [])
+
+
+def test_going_on_with_what_was_no_campaign_leaves_it_alone(tmp_path: Path) -> None:
+    done = tmp_path / "replay.json"
+    done.write_text("what is done")
+    result = CliRunner().invoke(cli, ["replay", "hostile:bursts", "--first-s", "1", "--resume", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "no campaign was begun there" in result.output
+    assert done.read_text() == "what is done"

@@ -219,3 +219,10 @@ def test_who_is_refused_is_told_when_to_come_again() -> None:
     settings = evolve(ROOM, reserve="declared", door=Door(client_requests=1, step_ns=10**9))
     says = [event.says for event in story_of(settings).events]  # type: ignore[union-attr]
     assert says == ["refused at the door, client_requests: 2 against 1; told to come again in 4.000 s"]
+
+
+def test_chunks_of_several_steps_say_until_which() -> None:
+    settings = Settings(blocks=8, block_size=4, token_budget=4)
+    driver = run_of(settings, [submit("a", list(range(10)), 1), *((STEP, COMPLETE) * 4)])
+    story = tell_of(driver.header, driver.messages, "a")
+    assert any("step 1     computes positions 0 to 9, until step 3" in line for line in sentences(story))

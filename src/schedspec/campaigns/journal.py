@@ -11,6 +11,12 @@ from .units import CampaignError, Unit, sources
 FOLDER = "campaign"
 
 
+def must_be_begun(report: Path) -> None:
+    """Raises CampaignError where there is nothing to go on with."""
+    if not (report / FOLDER / "units.json").exists():
+        raise CampaignError(f"--resume {report}: no campaign was begun there, so leave --resume out")
+
+
 class Journal:
     """`campaign/units.json` of a report folder says which units there are, `campaign/done.jsonl` has a line for each
     that is done, which is written to disk before it counts."""
@@ -46,8 +52,7 @@ class Journal:
         return True
 
     def _compare(self, plan: dict[str, Any]) -> None:
-        if not self._plan.exists():
-            raise CampaignError(f"--resume {self.report}: no campaign was begun there, so leave --resume out")
+        must_be_begun(self.report)
         try:
             begun = json.loads(self._plan.read_text())
         except ValueError:

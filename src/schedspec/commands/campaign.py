@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ..campaigns import PATIENCE_S, WHERE, Journal, Unit, Watch, executor_of, run_campaign
+from ..campaigns import PATIENCE_S, WHERE, Journal, Unit, Watch, executor_of, must_be_begun, run_campaign
 from ..conformance import terminal
 from .parts import Command, interrupted_by_sigterm, stop, with_options
 
@@ -49,6 +49,8 @@ def folder_of(options: Mapping[str, Any], name: str) -> Path:
     report, resume = options.get("report"), options["resume"]
     if report is not None and resume is not None and report != resume:
         raise click.UsageError("--resume names the report folder: leave --report out")
+    if resume is not None:  # told before anything there is written anew
+        must_be_begun(Path(resume))
     return Path(resume or report or Path("build") / "report" / name)
 
 
