@@ -48,9 +48,12 @@ class Row:
 
     def text(self, column: str) -> str:
         value = self.fields.get(column)
-        if self.is_text or isinstance(value, str):
-            return str(value)
-        raise WorkloadError(f"{self.place}: {column} is {shown(value)}, but must be a text: put it in quotes")
+        if not (self.is_text or isinstance(value, str)):
+            raise WorkloadError(f"{self.place}: {column} is {shown(value)}, but must be a text: put it in quotes")
+        text = str(value)
+        if any("\ud800" <= letter <= "\udfff" for letter in text):
+            raise WorkloadError(f"{self.place}: {column} has half of a letter (a lone surrogate), which is no text")
+        return text
 
 
 def whole(place: str, column: str, value: object, least: int, most: int, *, is_text: bool) -> int:

@@ -405,6 +405,11 @@ WRONG = {
         '{"prompt_tokens": 1, "output_tokens": 1, "client": 3}',
         ":1: client is 3, but must be a text",
     ),
+    "half of a letter": (
+        "jsonl",
+        '{"prompt_tokens": 1, "output_tokens": 1, "client": "\\ud800"}',
+        ":1: client has half of a letter",
+    ),
     "an unknown name": (
         "jsonl",
         '{"prompt_tokens": 1, "output_tokens": 1, "x": 3}',

@@ -81,6 +81,7 @@ def replay(ctx: click.Context, /, workload: str, **options: Any) -> None:
         planned = {"systems": [system.name for system in systems], "loads": list(loads)}
         told: dict[str, Any] = {**replay_header(workload, options), "planned": planned, "runs": []}
         _write_replay(told, folder)
+        (folder / "report.html").unlink(missing_ok=True)  # of another run: what comes may be interrupted before its own
         try:
             if is_campaign(options):
                 told["runs"] = _elsewhere(workload, planned, folder, options)
