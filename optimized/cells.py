@@ -17,6 +17,8 @@ from schedspec.spec.terms import State
 FARTHEST = 1 << 40
 """What is larger is kept beside the table, and its row is left to the compiled reading."""
 ASIDE = -(1 << 63)
+SET_METHODS = {"with": "update", "without": "difference_update"}
+"""What many members do to a set at once."""
 LIMITS = {"ASIDE": ASIDE, "LEAST": -FARTHEST, "MOST": FARTHEST}
 """By the names that functions over memory have for them."""
 

@@ -11,7 +11,7 @@ from schedspec.spec.compiled import EventFunction, defined
 from schedspec.spec.registry import Conjunct, Registry
 from schedspec.spec.terms import Term
 
-from .cells import LIMITS, Table
+from .cells import LIMITS, SET_METHODS, Table
 from .pool import ALONE, COUNT, PoolTable
 
 InPlace = Callable[..., None]
@@ -29,8 +29,7 @@ def in_place(
 ) -> InPlace:
     """A function of a world that has joined the table, the table, and columns of fields: in that of `once` nothing
     comes twice.  With a pool blocks are rows of it, and none of those that come is in a set of several."""
-    guards = tuple(c for c in registry.guards(event) if c.name in active and c.name != dropped)
-    effects = tuple(c for c in registry.effects(event).values() if c.name != dropped)
+    guards, effects = registry.parts_of(event, lambda c: c.name in active, dropped)
     beside = () if pool is None else (pool.maps, pool.sets, pool.alone, *table.views)
     key = (event, guards, effects, once, table.maps, table.sets, table.often, beside)
     if key not in _FUNCTIONS:
@@ -132,7 +131,7 @@ class _InPlace(EventFunction):
     def _update(self, variable: str, value: Term, lines: list[str]) -> list[str]:
         if variable in self.table.views:
             return []
-        if self.pool is not None and value.op in _TOGETHER and variable in self.pool.sets:
+        if self.pool is not None and value.op in SET_METHODS and variable in self.pool.sets:
             below = self._update(variable, value.args[0], lines)
             self.counted.add(variable)
             return [*below, f"M_{variable}[e_{value.args[1].args[0]}] = {int(value.op == 'with')}"]
@@ -178,13 +177,13 @@ class _InPlace(EventFunction):
     def _effect(self, variable: str, value: Term, lines: list[str]) -> list[str]:
         if not self._is_unseen(variable, value):
             return super()._effect(variable, value, lines)
-        self.together.append(f"W.{variable}.{_TOGETHER[value.op]}(c_{value.args[1].args[0]})")
+        self.together.append(f"W.{variable}.{SET_METHODS[value.op]}(c_{value.args[1].args[0]})")
         return []
 
     def _is_unseen(self, variable: str, value: Term) -> bool:
         """Each entry puts a field into a set, or takes it out, of which no other entry can tell: then it is done behind
         the loop."""
-        if value.op not in _TOGETHER or value.args[0].op != "state" or value.args[1].op != "field":
+        if value.op not in SET_METHODS or value.args[0].op != "state" or value.args[1].op != "field":
             return False
         member = value.args[1]
         uses = [part for part in self._parts() if part is not value and any(_is(variable, arg) for arg in part.parts)]
@@ -194,9 +193,6 @@ class _InPlace(EventFunction):
 
     def _tail(self) -> list[str]:
         return [*super()._tail(), *self.together, *(f"W.{name}.size = None" for name in sorted(self.counted))]
-
-
-_TOGETHER = {"with": "update", "without": "difference_update"}
 
 
 def _is(variable: str, term: Term) -> bool:

@@ -88,8 +88,7 @@ class Scan:
 
 def scan_of(registry: Registry, event: str, active: Collection[str], dropped: str | None) -> Scan:
     """The event as a scan, with the guards that are active and all effects but the dropped one.  Raises NoScan."""
-    guards = [c for c in registry.guards(event) if c.name in active and c.name != dropped]
-    effects = [c for c in registry.effects(event).values() if c.name != dropped]
+    guards, effects = registry.parts_of(event, lambda c: c.name in active, dropped)
     return _Reader(registry, event).scan(guards, effects)
 
 
@@ -100,7 +99,7 @@ class _Reader:
         self.event = event
         self.fields = registry.events[event].sorts
         self.sorts = registry.state.sorts
-        self.numbers = {c.name: n for n, c in enumerate(registry.conjuncts)}
+        self.numbers = registry.numbers
         keys = [name for name, sort in self.fields.items() if sort.name not in _PLAIN]
         if len(keys) != 1:
             raise NoScan(f"{event} has no key, or more than one")

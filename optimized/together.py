@@ -15,7 +15,7 @@ from schedspec.spec.compiled import defined
 from schedspec.spec.registry import Conjunct, Registry, settled_after
 from schedspec.spec.terms import Sort, Term, settled, walk
 
-from .cells import Table
+from .cells import SET_METHODS, Table
 from .columns import Source
 from .pool import ALONE, COUNT, PoolTable
 from .scans import OPERATORS, Guard, NoScan, Scan, folded, varies
@@ -31,8 +31,7 @@ def together(
 ) -> Function | None:
     """A function of a world, tables, places in each of them, how many there are, and the columns of fields; None where
     the event is no such one."""
-    guards = tuple(c for c in registry.guards(event) if c.name in active and c.name != dropped)
-    effects = tuple(c for c in registry.effects(event).values() if c.name != dropped)
+    guards, effects = registry.parts_of(event, lambda c: c.name in active, dropped)
     shape = tuple((table.key, table.maps, table.sets, *table.views) for table in tables)
     key = (event, guards, effects, shape)
     if key not in _FUNCTIONS:
@@ -69,7 +68,7 @@ class _Together(Source):
         self.key = {sort.name: name for name, sort in self.fields.items() if sort.name not in _PLAIN}
         if {*self.key} != {*self.place} or len(self.key) < len(self.fields):
             raise NoScan(f"{event} names something else than one key of each table")
-        numbers = {c.name: n for n, c in enumerate(registry.conjuncts)}
+        numbers = registry.numbers
         self.alone: list[Term] = []
         self.behind: list[str] = []
         self.sets: dict[str, Term] = {}
@@ -118,7 +117,7 @@ class _Together(Source):
             table = self._table_of(member)
             if name in table.sets and name in table.often:
                 return Term("const", (value.op == "with",), Sort("Bool"))
-            self.behind.append(f"W.{name}.{_METHODS[value.op]}(c_{member.args[0]})")
+            self.behind.append(f"W.{name}.{SET_METHODS[value.op]}(c_{member.args[0]})")
             return None
         if value.op != "store" or value.args[0].op != "state":
             raise NoScan(f"{name} is not touched at a key alone")
@@ -133,7 +132,7 @@ class _Together(Source):
 
     def _set_effect(self, name: str, key: Term, cell: Term) -> None:
         """A set in a cell gets or loses the other key."""
-        before = cell.args[0] if cell.op in _METHODS else None
+        before = cell.args[0] if cell.op in SET_METHODS else None
         if (
             before is None
             or before.op != "select"
@@ -267,4 +266,3 @@ def _is_empty(part: Term) -> tuple[Any, ...]:
 
 
 _PLAIN = ("Int", "Bool")
-_METHODS = {"with": "update", "without": "difference_update"}

@@ -106,7 +106,7 @@ class Program:
 
 def compile_program(registry: Registry, active: Callable[[Conjunct], bool] = lambda conjunct: True) -> Program:
     """The guards that are active, and all effects."""
-    numbers = {c.name: n for n, c in enumerate(registry.conjuncts)}
+    numbers = registry.numbers
 
     def function(event: str, columns: bool) -> Callable[..., None]:
         return _event_function(registry, event, columns, active)
@@ -145,8 +145,7 @@ def without(program: Program, dropped: str) -> Program:
 def _event_function(
     registry: Registry, event: str, columns: bool, active: Callable[[Conjunct], bool], dropped: str | None = None
 ) -> Callable[..., None]:
-    guards = tuple(c for c in registry.guards(event) if active(c) and c.name != dropped)
-    effects = tuple(c for c in registry.effects(event).values() if c.name != dropped)
+    guards, effects = registry.parts_of(event, active, dropped)
     key = (event, columns, guards, effects)
     if key not in _FUNCTIONS:
         source = EventFunction(registry, event, guards, effects, columns=columns).source()
@@ -260,7 +259,7 @@ class EventFunction:
         *,
         columns: bool,
     ) -> None:
-        numbers = {c.name: n for n, c in enumerate(registry.conjuncts)}
+        numbers = registry.numbers
         self.event = event
         self.fields = registry.events[event].sorts
         self.guards = [(numbers[c.name], settled_after(c.term, effects)) for c in guards]

@@ -226,6 +226,19 @@ class Registry:
     def guards(self, event: str) -> list[Conjunct]:
         return [c for c in self.conjuncts if c.event == event and c.kind == "guard"]
 
+    def parts_of(
+        self, event: str, is_active: Callable[[Conjunct], bool], dropped: str | None = None
+    ) -> tuple[tuple[Conjunct, ...], tuple[Conjunct, ...]]:
+        """Its guards that are active, and all its effects; without the dropped one."""
+        guards = tuple(c for c in self.guards(event) if is_active(c) and c.name != dropped)
+        effects = tuple(c for c in self.effects(event).values() if c.name != dropped)
+        return guards, effects
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """Name of a conjunct -> its place among all."""
+        return {c.name: n for n, c in enumerate(self.conjuncts)}
+
     def of_kind(self, kind: Kind) -> list[Conjunct]:
         return [c for c in self.conjuncts if c.kind == kind]
 

@@ -15,7 +15,7 @@ from attrs import define, field
 from tests.unit.test_agreement import A, B, Draw, Happens, Things, keys, specification, state_of, value_of, world_of
 
 from schedspec.optimized import in_place
-from schedspec.optimized.cells import ASIDE, FARTHEST, LIMITS, Table
+from schedspec.optimized.cells import ASIDE, FARTHEST, LIMITS, SET_METHODS, Table
 from schedspec.spec.compiled import Program, compile_program
 from schedspec.spec.registry import Registry
 from schedspec.spec.terms import Sort, Term
@@ -100,7 +100,7 @@ _IN_PLACE = in_place._InPlace
 
 def _is_an_update(reading: Any, variable: str, value: Term) -> bool:
     """Whoever looks at the set meanwhile."""
-    is_plain = value.op in in_place._TOGETHER and value.args[0].op == "state" and value.args[1].op == "field"
+    is_plain = value.op in SET_METHODS and value.args[0].op == "state" and value.args[1].op == "field"
     return is_plain and variable not in reading.table.sets
 
 
@@ -109,7 +109,7 @@ FAULTS: dict[str, tuple[Any, str, Any]] = {
     "numbers that have no place are read from it": (in_place, "LIMITS", LIMITS | {"ASIDE": 0}),
     "all numbers have a place": (in_place, "LIMITS", LIMITS | {"LEAST": -(1 << 62), "MOST": 1 << 62}),
     "cells are not written": (_IN_PLACE, "_put", lambda *asked: ["pass"]),
-    "in is out": (in_place, "_TOGETHER", {"with": "difference_update", "without": "update"}),
+    "in is out": (in_place, "SET_METHODS", {"with": "difference_update", "without": "update"}),
 }
 
 
