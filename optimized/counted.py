@@ -14,7 +14,7 @@ from attrs import define, field
 from ..spec.vocabulary import Capabilities, Delta, Plan, Receipt, Request, Settings
 from .admission import Entrance, Room
 from .calm import Calm, Told
-from .door import refusal
+from .door import turned_away
 from .job import Job
 from .promises import capabilities
 from .queue import ORDERS, Queue, one_queue
@@ -101,12 +101,9 @@ class Counted:
     # --- who comes and goes ------------------------------------------------------------------------------
 
     def submit(self, request: Request, now_ns: int) -> Receipt:
-        if request.id in self.seen:
-            return Receipt(verdict="duplicate", of=request.id)
-        self.seen.add(request.id)
-        refused = refusal(self.settings, request)
-        if refused is not None:
-            return refused
+        away = turned_away(self.settings, self.seen, request)
+        if away is not None:
+            return away
         self.arrivals += 1
         self.is_closed = False
         job = self.jobs[request.id] = Job.of(request, self.arrivals)

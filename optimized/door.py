@@ -3,6 +3,14 @@
 from ..spec.vocabulary import Receipt, Request, Settings, blocks_alone
 
 
+def turned_away(settings: Settings, seen: set[str], request: Request) -> Receipt | None:
+    """The receipt of whoever came before, or breaks a limit; None of whoever is let in.  From now on it is `seen`."""
+    if request.id in seen:
+        return Receipt(verdict="duplicate", of=request.id)
+    seen.add(request.id)
+    return refusal(settings, request)
+
+
 def refusal(settings: Settings, request: Request) -> Receipt | None:
     """Of the first limit that the request breaks, in the order in which they are looked at; None if it breaks none."""
     s, prompt, output = settings, request.prompt_tokens, request.max_output_tokens

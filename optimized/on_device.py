@@ -23,7 +23,7 @@ from ..spec.vocabulary import (
     RequestView,
     Unsupported,
 )
-from .door import refusal
+from .door import turned_away
 
 if TYPE_CHECKING:
     from ..kernels.scheduler import Arrival, Scheduler, Setup
@@ -151,12 +151,9 @@ class OnDevice:
         return capabilities("kernels", self.settings)
 
     def submit(self, request: Request, now_ns: int) -> Receipt:
-        if request.id in self.seen:
-            return Receipt(verdict="duplicate", of=request.id)
-        self.seen.add(request.id)
-        refused = refusal(self.settings, request)
-        if refused is not None:
-            return refused
+        away = turned_away(self.settings, self.seen, request)
+        if away is not None:
+            return away
         self.arrivals += 1
         place = next(place for place in range(self.scheduler.setup.places) if place not in self.names)
         self.names[place] = request.id

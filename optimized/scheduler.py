@@ -24,7 +24,7 @@ from .batch import Batch
 from .calendar import Calendar
 from .calm import Calm
 from .counted import Counted, are_countable
-from .door import refusal
+from .door import turned_away
 from .ints import NOTHING, Bools, Ints
 from .job import NO_ROW, Job
 from .promises import capabilities
@@ -41,12 +41,9 @@ class Scheduler(Ticks):
         return capabilities("optimized", self.settings)
 
     def submit(self, request: Request, now_ns: int) -> Receipt:
-        if request.id in self.seen:
-            return Receipt(verdict="duplicate", of=request.id)
-        self.seen.add(request.id)
-        refused = refusal(self.settings, request)
-        if refused is not None:
-            return refused
+        away = turned_away(self.settings, self.seen, request)
+        if away is not None:
+            return away
         self.arrivals += 1
         self.open_calendar()
         job = self.jobs[request.id] = Job.of(request, self.arrivals)
