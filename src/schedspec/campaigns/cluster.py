@@ -69,15 +69,12 @@ def begun(init: Callable[[], Any], ray: Any, where: str) -> Any:
 
 def compare(ray: Any) -> None:
     """The code of each node against ours, before anything is judged by it."""
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
     probe = ray.remote(num_cpus=0, max_retries=2)(_probe())
     nodes = [node for node in ray.nodes() if node["Alive"]]
     for node in nodes:
-        pinned = NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
         name = node["NodeManagerAddress"]
         try:
-            there = ray.get(probe.options(scheduling_strategy=pinned).remote(), timeout=PROBE_S)
+            there = ray.get(probe.options(scheduling_strategy=pinned_to(node["NodeID"])).remote(), timeout=PROBE_S)
         except ray.exceptions.RayError as error:
             if _goes(ray, node["NodeID"]):
                 continue  # it can judge nothing wrongly any more
@@ -94,6 +91,13 @@ def _goes(ray: Any, node_id: str) -> bool:
     while not (gone := is_gone(ray, node_id)) and time.monotonic() < until_s:
         time.sleep(0.5)
     return gone
+
+
+def pinned_to(node_id: str) -> Any:
+    """Where a task runs that is that node's own."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    return NodeAffinitySchedulingStrategy(node_id=node_id, soft=False)
 
 
 def is_gone(ray: Any, node_id: str) -> bool:

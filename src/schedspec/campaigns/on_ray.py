@@ -4,13 +4,13 @@ one whose worker dies or hangs is run again, is ours."""
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from attrs import Factory, define
 
-from .cluster import compare, connected, ensure_answers, ensure_ours, is_gone
+from .cluster import compare, connected, ensure_answers, ensure_ours, is_gone, pinned_to
 from .run import Event, Line
 from .units import CampaignError, Unit
 
@@ -125,25 +125,21 @@ class Campaign:
 
     def _kill(self, task: Task) -> None:
         """One that does not even hear that it is cancelled, since it is stopped, would keep its core for ever."""
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
         if task.pid:
-            there = NodeAffinitySchedulingStrategy(node_id=task.node, soft=False)
-            self.ray.remote(num_cpus=0, max_retries=0)(_end()).options(scheduling_strategy=there).remote(task.pid)
+            end = self.ray.remote(num_cpus=0, max_retries=0)(_end())
+            end.options(scheduling_strategy=pinned_to(task.node)).remote(task.pid)
 
 
 class Listener:
     """An actor beside us that is told by each task, about once a second, that it gets on."""
 
     def __init__(self, ray: Any) -> None:
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-        here = NodeAffinitySchedulingStrategy(node_id=ray.get_runtime_context().get_node_id(), soft=False)
+        here = pinned_to(ray.get_runtime_context().get_node_id())
         actor = ray.remote(num_cpus=0, max_restarts=-1)(_listener())
         self.ray, self.actor = ray, actor.options(scheduling_strategy=here).remote()
         self.asked, self.asked_s = self.actor.told.remote(), time.monotonic()
 
-    def tell(self, tasks: Iterator[Task] | Any) -> None:
+    def tell(self, tasks: Iterable[Task]) -> None:
         """What it has heard since; it may have been begun anew meanwhile, and know nothing of what was before."""
         if time.monotonic() - self.asked_s < LISTEN_S or not self.ray.wait([self.asked], timeout=0)[0]:
             return
