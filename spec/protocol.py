@@ -66,6 +66,11 @@ class ProtocolError(ValueError):
 
     told: tuple[str, ...] = ()
 
+    @property
+    def is_hang(self) -> bool:
+        """There was no answer in time."""
+        return NO_ANSWER in str(self)
+
     def __init__(
         self, method: str, field: str, value: object, problem: str, hint: str = "", rule: str | None = None
     ) -> None:
@@ -96,6 +101,7 @@ class SubjectFault(ProtocolError):
         return f"{self.method} {self.problem}" + _tail(self.hint)
 
 
+NO_ANSWER = "no answer within"
 LONGEST_PART = 240
 
 

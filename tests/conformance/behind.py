@@ -30,6 +30,10 @@ MOST_TRIES = 3
 DEEPEST = 4
 """How many broken rules a run goes past, one after the other."""
 
+LEAST_S = 0.3
+OBSERVES_EVERY = 8
+MOST_ROUNDS = 400
+
 
 def explained_by(rules: Iterable[str]) -> frozenset[str]:
     """These, and what breaks with them by the catalogue."""
@@ -96,7 +100,7 @@ class Behind:
             )
         except (Unsupported, ProtocolError):
             return []
-        driver.observe_every = BEHIND_OBSERVES_EVERY
+        driver.observe_every = OBSERVES_EVERY
         go_on(driver, script, MOST_ROUNDS)
         return [] if driver.fault is not None else driver.broken
 
@@ -115,8 +119,3 @@ class Behind:
     def _names(self, past: frozenset[str]) -> str:
         broken = sorted(past & self.check.findings.broken, key=lambda rule: registry.rules[rule].order)
         return ", ".join(broken) or "what ended that run"
-
-
-LEAST_S = 0.3
-BEHIND_OBSERVES_EVERY = 8
-MOST_ROUNDS = 400

@@ -227,11 +227,15 @@ class Check:
             return True  # whatever it is, it is not the policy that was refused
         return True
 
+    def drawn(self, policies: Sequence[Policy]) -> Search:
+        """The machine by which Hypothesis draws operations, one for the whole check."""
+        if self._drawn is None:
+            self._drawn = Search(self.start, self.findings.refused_settings, policies)
+        return self._drawn
+
     def _search_by_operations(self, number: int) -> int:
         seed = self.seed * 1_000_003 + number
-        if self._drawn is None:
-            self._drawn = Search(self.start, self.findings.refused_settings, self._policies)
-        self._drawn.run(
+        self.drawn(self._policies).run(
             partial(self._finished, stage=f"search: seed {seed}"),
             examples=EXAMPLES_PER_ROUND,
             seed_value=seed,
@@ -369,5 +373,5 @@ class Check:
             return True
         if len(self.findings.faults) < MOST_FAULTS:
             return False
-        hangs = sum("no answer within" in str(fault) for fault in self.findings.faults)
+        hangs = sum(fault.is_hang for fault in self.findings.faults)
         return hangs >= MOST_FAULTS or time.monotonic() - self._begun > faulty_s

@@ -2,6 +2,7 @@
 
 import time
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from attrs import define
@@ -101,19 +102,17 @@ class Shortener:
         why = "time was up" if shrinker.is_out_of_time else "nothing shorter that was tried breaks it"
         failure.stays = f"{why}, after {time.monotonic() - begun:.0f} s and {counted(shrinker.tries, 'run')}"
 
-    def _replayed(self, failure: Failure, ignored: frozenset[str], *, explain: bool = False) -> Driver:
-        check = self.check
-        return replay(
-            check.factory, failure.script, name=check.name, ignored=ignored, explain=explain, past_gauges=True
-        )
+    def _replayed(self, failure: Failure, ignored: frozenset[str]) -> Driver:
+        return replay(self.check.factory, failure.script, name=self.check.name, ignored=ignored, past_gauges=True)
 
     def explain(self, failure: Failure) -> None:
         """Run the script once more, and note the values that the conjunct read.  Where another rule ends that run
         before, the rule is judged alone, and whoever runs it again does the same."""
-        run = replay(self.check.factory, failure.script, name=self.check.name, ignored=all_but(self.check.only))
+        explained = partial(replay, self.check.factory, failure.script, name=self.check.name, explain=True)
+        run = explained(ignored=all_but(self.check.only))
         failure.alone = failure.difference is None and not run.breaks_of(failure.rule)
-        ignored = all_but([failure.rule] if failure.alone else self.check.only)
-        run = replay(self.check.factory, failure.script, name=self.check.name, explain=True, ignored=ignored)
+        if failure.alone:
+            run = explained(ignored=all_but([failure.rule]))
         failure.run = run
         seen = run.breaks_of(failure.rule)
         if seen:
@@ -133,7 +132,7 @@ class Shortener:
     def shorten_fault(self) -> None:
         check = self.check
         run = check.findings.fault_run
-        if run is None or run.fault is None or "no answer within" in str(run.fault):
+        if run is None or run.fault is None or run.fault.is_hang:
             return  # a hang is not shortened: each try would take as long
         target = Target.of_fault(run.fault)
         again = replay(check.factory, run.script)

@@ -28,7 +28,6 @@ from .behind import MOST_TRIES as MOST_TRIES_BEHIND
 from .behind import by_itself, explained_by, go_on
 from .crowds import LARGE, MEDIUM, crowd
 from .driver import Driver
-from .machine import Search
 from .names import counted
 from .negotiate import negotiated
 from .script import Contradiction, Script
@@ -119,7 +118,6 @@ class Soak:
     behind: Counter[str] = Factory(Counter)
     memory: Memory = Factory(Memory)
     policies: tuple[Policy, ...] = ()
-    _search: Search | None = None
     _begun: float = field(factory=time.monotonic)
     _shown: float = 0.0
     _measured: float = 0.0
@@ -167,9 +165,7 @@ class Soak:
         go_on(driver, script, MOST_ROUNDS[kind])
 
     def _draw(self, number: int) -> None:
-        if self._search is None:
-            self._search = Search(self.check.start, self.check.findings.refused_settings, self.policies)
-        self._search.run(
+        self.check.drawn(self.policies).run(
             lambda driver: self._count(driver, number, frozenset()),
             examples=EXAMPLES,
             seed_value=seed_of(self.check.seed, number),

@@ -88,7 +88,7 @@ def test_what_hypothesis_draws_is_drawn_by_one_machine() -> None:
     before = machines()
     soak.run_one(DRAWN + PERIOD)
     assert machines() == before
-    soak._search = None  # as if each run had a machine of its own
+    soak.check._drawn = None  # as if each run had a machine of its own
     soak.run_one(DRAWN)
     assert machines() > before
 

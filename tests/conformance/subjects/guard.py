@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from schedspec.spec.protocol import (
+    NO_ANSWER,
     SubjectFault,
     read_capabilities,
     read_deltas,
@@ -126,7 +127,7 @@ def within(timeout_s: float | None, method: str, function: Callable[..., Any], *
         raise
     except _Hang as error:
         signal.setitimer(signal.ITIMER_REAL, 0.0)  # again: it may have rung just before the line above
-        fault = SubjectFault(method, f"gave no answer within {timeout_s:g} s", "does it wait or loop for ever?")
+        fault = SubjectFault(method, f"gave {NO_ANSWER} {timeout_s:g} s", "does it wait or loop for ever?")
         fault.told = _where(error)[:-1]  # the exception is ours: where it stood is what tells
         raise fault from error
     except (Exception, SystemExit) as error:

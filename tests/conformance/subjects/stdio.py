@@ -26,6 +26,7 @@ from attrs import fields_dict
 from schedspec.spec.hints import did_you_mean
 from schedspec.spec.protocol import (
     MISSING,
+    NO_ANSWER,
     ProtocolError,
     SubjectFault,
     encode,
@@ -223,7 +224,7 @@ class _Process:
                 raise SubjectFault(method, problem, "end every answer with a line break")
             if not self._wait(bool(unsent), deadline):
                 hint = "does it flush its stdout after every line?"
-                raise SubjectFault(method, f"got no answer within {timeout_s:g} s", hint)
+                raise SubjectFault(method, f"got {NO_ANSWER} {timeout_s:g} s", hint)
             if not self._receive():
                 raise self._ended(method)
             unsent = self._send(method, unsent)
