@@ -141,8 +141,8 @@ class Coverage:
             "calls_never": [list(pair) for pair in self.never(self.calls)],
             "lives": _plain(self.lives),
             "lives_never": [list(pair) for pair in self.never(self.lives)],
-            "settings": {name: dict(values.most_common()) for name, values in self.settings.items()},
-            "claims": dict(self.claims.most_common()),
+            "settings": {name: _most_often_first(values) for name, values in self.settings.items()},
+            "claims": _most_often_first(self.claims),
             "observes": dict(self.observes),
             "preconditions": dict(sorted(self.preconditions.items(), key=_in_order)),
             "unmet": [
@@ -231,3 +231,8 @@ def _plain(pairs: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
 def _in_order(item: tuple[str, int]) -> tuple[tuple[int, int], str]:
     rule = item[0].rpartition(".")[0]
     return registry.rules[rule].order, item[0]
+
+
+def _most_often_first(times: Counter[Any]) -> dict[Any, int]:
+    """Of those that are alike by name: sets of names come in another order in each process."""
+    return dict(sorted(times.items(), key=lambda item: (-item[1], str(item[0]))))

@@ -6,6 +6,7 @@ import pytest
 
 from schedspec.commands.units import compare_part, exhaust_case, soak_part
 from schedspec.conformance.check import Check, soak
+from schedspec.conformance.coverage import Coverage
 from schedspec.conformance.parity import Parity
 from schedspec.conformance.parity_report import as_json
 from schedspec.conformance.report import as_json as report_of
@@ -78,3 +79,14 @@ def factory_of(name: str) -> Any:
     from schedspec.commands.subjects import builtin_subjects
 
     return builtin_subjects()[name] if name != "reference" else make
+
+
+def test_claims_that_were_seen_as_often_are_told_by_name() -> None:
+    """Sets of names come in another order in each process, and a report is the same wherever parts were made."""
+    told = []
+    for names in (("watermark", "fcfs", "early"), ("early", "watermark", "fcfs")):
+        coverage = Coverage()
+        coverage.claims.update(dict.fromkeys(names, 1) | {"break": 2})
+        assert list(coverage.claims.most_common(1)) == [("break", 2)]
+        told.append(list(coverage.as_json({}, {})["claims"]))
+    assert told == [["break", "early", "fcfs", "watermark"]] * 2
