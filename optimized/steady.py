@@ -10,6 +10,7 @@ way again.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 from attrs import Factory, define, field, frozen
@@ -94,6 +95,20 @@ def _put(term: Term, defined: Mapping[str, Term]) -> Term:
     return rebuild(term, tuple(_put(part, defined) if isinstance(part, Term) else part for part in term.args))
 
 
+def is_scalar(term: Term) -> bool:
+    """A number of the whole state."""
+    return bool(term.op == "state" and term.sort.name == "Int")
+
+
+def scalar_of(term: Term) -> str:
+    """By what name its growth is known: no cell has it."""
+    return f"W.{term.args[0]}"
+
+
+def scalars_in(terms: Iterable[Term]) -> set[str]:
+    return {str(part.args[0]) for term in terms for part in walk(term) if is_scalar(part)}
+
+
 # --- how cells grow -------------------------------------------------------------------------------------------------
 
 
@@ -101,6 +116,8 @@ def form_of(term: Term, forms: Forms) -> Form:
     name = cell_of(term)
     if name is not None:
         return forms.get(name)
+    if is_scalar(term):
+        return scalar_of(term), 0
     if term.op == "const":
         return None, int(term.args[0])
     if term.op in ("add", "sub"):
@@ -119,27 +136,37 @@ def after(part: Part, forms: Forms) -> Forms:
     return {**forms, **{name: form_of(cell, forms) for name, cell in part.scan.cells.items()}}
 
 
-def growth_of(forms: Forms) -> dict[str | None, int]:
+def growth_of(forms: Forms, scalars: Mapping[str, int] = MappingProxyType({})) -> dict[str | None, int]:
     """By how much a cell grows in a round of which these are the forms behind it, from the second round on; not named
-    where that is unknown.  A number alone does not grow."""
+    where that is unknown.  A number alone does not grow; `scalars`: by how much those of the state do."""
     alone: dict[str | None, int] = {n: form[1] for n, form in forms.items() if form is not None and form[0] == n}
-    grows: dict[str | None, int] = {None: 0, **alone}
+    grows: dict[str | None, int] = {None: 0, **alone, **dict(scalars.items())}
     for name, form in forms.items():
-        if form is not None and form[0] in (None, *alone):
+        if form is not None and form[0] in (None, *alone, *scalars):
             grows.setdefault(name, grows[form[0]])
     return grows
+
+
+def rise_of(term: Term, forms: Forms, grows: Mapping[str | None, int]) -> int | None:
+    """By how much a term grows in a round; None if that is unknown."""
+    form = form_of(term, forms)
+    if form is not None:
+        return grows.get(form[0])
+    if term.op not in ("add", "sub"):
+        return None
+    left, right = (rise_of(part, forms, grows) for part in term.args)
+    if left is None or right is None:
+        return None
+    return left + right if term.op == "add" else left - right
 
 
 def slope_of(leaf: Term, part: Part, forms: Forms, grows: Mapping[str | None, int]) -> int | None:
     """By how much right and left come apart in a round; None if that is unknown."""
     sides = leaf.args if leaf.op in _COMPARE else (leaf,)
-    slopes = []
-    for side in sides:
-        form = form_of(_put(side, part.defined), forms)
-        if form is None or form[0] not in grows:
-            return None
-        slopes.append(grows[form[0]])
-    return slopes[-1] - slopes[0] if len(slopes) > 1 else slopes[0]
+    slopes = [rise_of(_put(side, part.defined), forms, grows) for side in sides]
+    if None in slopes:
+        return None
+    return slopes[-1] - slopes[0] if len(slopes) > 1 else slopes[0]  # type: ignore[operator]
 
 
 def rounds_left(op: str, value: bool, slope: int, least: int, most: int) -> int:
@@ -190,8 +217,15 @@ class _Steady(Source):
         self.bounds(scan, terms)
         self.gathered([*terms, *scan.terms])
         self.shared([*terms, *scan.terms])
-        each = [self.text(t) if value else self.denied(t) for t, (_, value) in zip(terms, asked, strict=True)]
-        tests = [f"if count_nonzero({' & '.join(each)}) != n:", "    return False"] if each else []
+        alike, each = [], []
+        for term, (_, value) in zip(terms, asked, strict=True):
+            column = _column_that_is(term, value)
+            if column is not None:
+                alike.append(f"not {column}")
+            else:
+                each.append(self.text(term) if value else self.denied(term))
+        alike += [f"count_nonzero({' & '.join(each)}) != n"] if each else []
+        tests = [f"if {' or '.join(alike)}:", "    return False"] if alike else []
         ends = [*tests, *self.demands(), *self.writes(), f"W.events[{scan.event!r}] += n"]
         return self.function("steady", [*ends, "if reach > T.reach:", "    T.reach = reach", "return True"])
 
@@ -199,6 +233,15 @@ class _Steady(Source):
         if term.op == "eq" and term.key() not in self.names:
             return f"({self.text(term.args[0])} != {self.text(term.args[1])})"
         return f"(~{self.text(term)})"
+
+
+def _column_that_is(term: Term, value: bool) -> str | None:
+    """That a field is the same in all entries is asked of its column."""
+    if term.op == "field" and term.sort.name == "Bool":
+        return f"c_{term.args[0]}.is_all({value})"
+    if value and term.op == "eq" and term.args[0].op == "field" and term.args[1].op == "const":
+        return f"c_{term.args[0].args[0]}.is_all({term.args[1].args[0]!r})"
+    return None
 
 
 @cache
@@ -229,12 +272,31 @@ def _steady_function(part: Part, asked: tuple[int, ...]) -> Callable[..., bool]:
 @define(eq=False)
 class Turn:
     """An event in the round of a group.  `left`: for so many more rounds `function` may be asked; `apart`: right less
-    left, least and most, of the leaves that are compared."""
+    left, least and most, of the leaves that are compared; `scalars`: numbers of the whole state that it reads, as they
+    were last, and their `growth` in a round."""
 
     part: Part
     apart: Mapping[int, tuple[int, int]] | None
     function: Callable[..., bool] | None = None
     left: int = 0
+    scalars: dict[str, int] = Factory(dict)
+    growth: dict[str, int] = Factory(dict)
+
+    def look_at(self, world: Any, before: "Turn | None") -> None:
+        """Numbers of the whole state, and by how much they have grown since."""
+        part = self.part
+        self.scalars = {name: getattr(world, name) for name in scalars_in((*part.leaves, *part.scan.cells.values()))}
+        if before is not None:
+            self.growth = {n: value - before.scalars[n] for n, value in self.scalars.items() if n in before.scalars}
+
+    def is_as_forecast(self, world: Any) -> bool:
+        """Whether they have grown by as much again."""
+        for name, growth in self.growth.items():
+            value = getattr(world, name)
+            if value - self.scalars[name] != growth:
+                return False
+            self.scalars[name] = value
+        return True
 
 
 @define(eq=False)
@@ -260,7 +322,7 @@ class Rounds:
             self._begin(event, group)
         turn = self.turns.get(event)
         if turn is not None and turn.function is not None:
-            if turn.left > 0 and turn.function(*given):
+            if turn.left > 0 and turn.is_as_forecast(world) and turn.function(*given):
                 turn.left -= 1
                 self.forecast += 1
                 return True
@@ -301,7 +363,8 @@ class Rounds:
             for number in (number for number, leaf in enumerate(leaves) if leaf.op in _COMPARE):
                 column = _apart(scan, number)(*given)
                 apart[number] = int(column.min()), int(column.max())
-        self.turns[scan.event] = Turn(part, apart)
+        turn = self.turns[scan.event] = Turn(part, apart)
+        turn.look_at(given[0], before)
 
     def _next_lap(self) -> None:
         self.laps += 1
@@ -315,12 +378,21 @@ class Rounds:
         for event in self.order:
             before[event] = forms
             forms = {n: f for n, f in after(self.turns[event].part, forms).items() if n not in self.foreign}
-        grows = growth_of(forms)
+        grows = growth_of(forms, self._growth_of_scalars())
         for event in self.order:
             self._promise(self.turns[event], before[event], grows)
 
+    def _growth_of_scalars(self) -> dict[str, int]:
+        """Where it is the same at each event that reads them."""
+        seen: dict[str, set[int]] = {}
+        for turn in self.turns.values():
+            for name, growth in turn.growth.items():
+                seen.setdefault(f"W.{name}", set()).add(growth)
+        return {name: growths.pop() for name, growths in seen.items() if len(growths) == 1}
+
     def _promise(self, turn: Turn, forms: Forms, grows: Mapping[str | None, int]) -> None:
         part, apart, asked, left = turn.part, turn.apart or {}, [], FOR_EVER
+        trusted = scalars_in(part.scan.cells.values())
         for number, (leaf, value) in enumerate(part.known()):
             if value is None:
                 continue
@@ -332,4 +404,6 @@ class Rounds:
                 asked.append(number)
             else:
                 left = min(left, rounds)
+                trusted |= scalars_in([leaf])
+        turn.growth = {name: growth for name, growth in turn.growth.items() if name in trusted}
         turn.function, turn.left = _steady_function(part, tuple(asked)), left
