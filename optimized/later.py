@@ -11,7 +11,7 @@ import numpy as np
 
 from schedspec.spec.tracks import Track
 
-WIDTH = 256
+WIDTH = 128
 
 IDS: Any = vars(Track)["ids"]
 VERIFIED: Any = vars(Track)["verified_blocks"]

@@ -301,7 +301,8 @@ class BulkMonitor(Moves):
         row = self._table.index[track.id]
         self._listens[row] = False
         TOKENS.__get__(track).extend(self._later.take(row))
-        TABLE.__get__(track).extend(self._blocks.take(row))
+        if self._blocks.times:
+            TABLE.__get__(track).extend(self._blocks.take(row))
         if self._content is not None:
             self._content.leave(row, track)
 
@@ -317,7 +318,7 @@ class BulkMonitor(Moves):
 
     def _table_of(self, track: Track) -> list[int]:
         table: list[int] = TABLE.__get__(track)
-        if isinstance(track, self._listening):
+        if self._blocks.times and isinstance(track, self._listening):
             table.extend(self._blocks.take(self._table.index[track.id]))
         return table
 
