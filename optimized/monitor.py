@@ -341,8 +341,6 @@ class BulkMonitor(Moves):
 
     def _replace_table(self, track: Track, table: list[int]) -> None:
         self._shares += 1
-        if isinstance(track, self._listening):
-            self._settle_track(track)  # while it still stands in the table that it was written by
         super()._replace_table(track, table)
 
 
