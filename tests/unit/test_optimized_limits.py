@@ -78,8 +78,8 @@ def test_limits_are_reached_alike(limit: str) -> None:
         compare(Script(evolve(PLAIN, **LIMITS[limit]), seed, tuple(crowd(Random(seed)))))
 
 
-def test_outputs_are_more_than_two_bytes_count() -> None:
-    """Nobody waits until the longer one is through: it is cancelled."""
-    settings = evolve(PLAIN, max_output_tokens=1 << 20, max_model_tokens=1 << 21)
+def test_more_outputs_than_two_bytes_count() -> None:
+    """Nobody waits until they are through: one is cancelled, and the model of the other stops."""
+    settings = evolve(PLAIN, blocks=200, block_size=1 << 10)
     longer, other = submit("r1", PROMPT, (1 << 16) + 1), submit("r2", PROMPT, 1 << 16, stop_after=2)
     compare(Script(settings, 0, (longer, other, *(STEP, COMPLETE) * 4, cancel("r1"))))
