@@ -1,17 +1,19 @@
 """Campaigns while nodes, workers and the command itself are killed at moments that a seed draws: whatever is left
 behind must be what one process leaves, byte for byte.
 
-    python -m tests.ray.chaos [--seed N] [--where ray|local] [--only trace --only soak …] [--blows N]
+    python -m tests.ray.chaos [--seed N] [--where ray|local] [--only trace --only soak …] [--blows N] [--what …]
 """
 
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -39,6 +41,17 @@ JOBS: Mapping[str, Sequence[str]] = {
     "tune": ["tune", "fitted:sharegpt", "--first-s", "10", "--vary", "seats=4,8,64", "--vary", "policy=fcfs,vtc"],
     "reproduce": ["reproduce", "vllm", "stability", "hindsight", "--sample"],
 }
+INTERRUPTS: Mapping[str, Sequence[tuple[signal.Signals, bool]]] = {
+    "the keys": [(signal.SIGINT, True)],
+    "SIGINT": [(signal.SIGINT, False)],
+    "SIGINT, and again": [(signal.SIGINT, False), (signal.SIGINT, False)],
+    "SIGTERM": [(signal.SIGTERM, False)],
+    "SIGTERM, and SIGINT": [(signal.SIGTERM, False), (signal.SIGINT, False)],
+}
+"""Signals, and whether all of its processes get them, as from a terminal."""
+SAID = re.compile(
+    r"error: interrupted: (\d+) of \d+ units are done; the same command with --resume (build/report/\S+) goes on\n"
+)
 BLOWS = (
     "kill a worker",
     "kill a worker",
@@ -86,6 +99,7 @@ class Trial:
     blows: int
     happened: list[str] = Factory(list)
     resumed: bool = False
+    wrong: str = ""
 
     def run(self, expected: Left) -> str:
         """What is wrong, or nothing."""
@@ -101,7 +115,8 @@ class Trial:
             process.kill()
             return f"it has not ended after {LONGEST_S:g} s"
         self.happened += [f"too late to {blow.what}" for blow in todo]
-        return differences(expected, left_by(process, self._folder)) or self._counted_twice()
+        left = left_by(process, self._folder)
+        return self.wrong or differences(expected, left) or self._counted_twice()
 
     def _start(self) -> Any:
         more = ["--on", self.victims.where, "--patience-s", str(PATIENCE_S)]
@@ -133,25 +148,46 @@ class Trial:
         time.sleep(blow.delay_s)
         done = self._done()
         if blow.what in ("interrupt", "kill the command"):
-            sent = (
-                signal.SIGKILL
-                if blow.what == "kill the command"
-                else self.draws.choice([signal.SIGINT, signal.SIGTERM])
-            )
-            process.send_signal(sent)
-            status, errors = ended(process, self._folder)
-            self.happened.append(f"{blow.what} ({sent.name}) at {done}: status {status} {errors.strip()[-120:]!r}")
+            way = "SIGKILL" if blow.what == "kill the command" else self.draws.choice(list(INTERRUPTS))
+            said_before = self._said()
+            for number, to_all in INTERRUPTS.get(way, [(signal.SIGKILL, False)]):
+                send(process, number, to_all=to_all)
+                time.sleep(self.draws.uniform(0, 0.5))
+            status, _ = ended(process, self._folder)
+            said = self._said().removeprefix(said_before)
+            self.happened.append(f"{blow.what} ({way}) at {done}: status {status} {said.strip()[-120:]!r}")
             if status in (0, 1):
                 return process  # it came too late
+            if blow.what == "interrupt":
+                self.wrong = self.wrong or misses(status, said, self._done())
             self.resumed = True
             return self._start()
         self.happened.append(f"{self.victims.strike(blow.what, self.draws, process.pid)} at {done}")
         return process
 
+    def _said(self) -> str:
+        return self._folder.with_suffix(".err").read_text()
+
     def _counted_twice(self) -> str:
         (done,) = self._folder.glob("build/report/*/campaign/done.jsonl")
         numbers = [json.loads(line)["unit"] for line in done.read_text().splitlines()]
         return "" if sorted(numbers) == list(range(len(numbers))) else f"units that are done: {sorted(numbers)}"
+
+
+def send(process: Any, number: signal.Signals, *, to_all: bool) -> None:
+    with suppress(ProcessLookupError):
+        if to_all:
+            os.killpg(process.pid, number)
+        else:
+            process.send_signal(number)
+
+
+def misses(status: int, said: str, done: tuple[int, int] | None) -> str:
+    """What is wrong with what somebody is told who interrupts, or nothing."""
+    told = SAID.findall(said)
+    if status != 130 or len(told) != 1 or said.count("error:") != 1 or "Traceback" in said:
+        return f"who interrupts is told (status {status}): {said}"
+    return "" if done is not None and int(told[0][0]) == done[0] else f"done are {done}, not {told[0][0]}"
 
 
 def start(folder: Path, name: str, more: Sequence[str]) -> Any:
@@ -174,10 +210,12 @@ def start(folder: Path, name: str, more: Sequence[str]) -> Any:
 @click.option("--where", type=click.Choice(["ray", "local"]), default="ray", show_default=True)
 @click.option("--only", type=click.Choice(list(JOBS)), multiple=True)
 @click.option("--blows", type=click.IntRange(min=2), default=5, show_default=True, help="In each campaign.")
-def main(seed: int, where: str, only: Sequence[str], blows: int) -> None:
+@click.option("--what", type=click.Choice(sorted(set(BLOWS))), multiple=True, help="Blows of this kind alone.")
+def main(seed: int, where: str, only: Sequence[str], blows: int, what: Sequence[str]) -> None:
     """Exit status 1: a campaign left something else behind than on one process."""
     click.echo(f"seed {seed}")
     with OnRay() if where == "ray" else Local() as victims:
+        victims.can = tuple(what) or victims.can
         wrong = [name for name in only or JOBS if not is_the_same(name, victims, seed, blows)]
     sys.exit(1 if wrong else 0)
 

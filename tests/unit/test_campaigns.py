@@ -15,6 +15,7 @@ from schedspec.campaigns import CampaignError, Journal, Unit, Watch, executor_of
 from schedspec.campaigns.cluster import ensure_answers
 from schedspec.campaigns.local import Local
 from schedspec.campaigns.run import MOST_TRIES, Here, Line
+from schedspec.campaigns.signals import SIGNALS, held_back, interrupted_by_sigterm
 
 WORK = '''
 import os, signal, time
@@ -176,6 +177,32 @@ def test_an_interrupt_keeps_what_is_done(log: Path, tmp_path: Path) -> None:
     kept = done.read_text().count("\n")
     assert 2 <= kept < 40
     assert run(todo, Here(), tmp_path / "r", resume=True) == squares(40)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_what_must_be_whole_is_not_interrupted(number: signal.Signals) -> None:
+    done = []
+
+    def write() -> None:
+        with interrupted_by_sigterm(), held_back():
+            signal.raise_signal(number)
+            done.append("whole")
+
+    with pytest.raises(KeyboardInterrupt):
+        write()
+    assert done == ["whole"]
+
+
+def test_who_interrupts_twice_is_told_once() -> None:
+    def interrupted() -> None:
+        try:
+            raise KeyboardInterrupt("the first")
+        finally:
+            with held_back():
+                signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt, match="the first"):
+        interrupted()
 
 
 @pytest.mark.parametrize("where", ["nowhere", "local:0", "local:many", "one:2", "ray:here"])

@@ -1,12 +1,16 @@
 """`schedspec replay` as a person meets it: table, file, what is kept, and bad input."""
 
 import json
+import signal
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
+from schedspec.campaigns import Unit
+from schedspec.campaigns.run import Event, Here
 from schedspec.cli import cli
 from schedspec.reference import Scheduler
 from schedspec.spec.vocabulary import Outcome
@@ -98,6 +102,42 @@ def test_what_is_done_is_kept(
     assert word in done.output
     assert done.output.count("TTFT 50/95/99 %") == 1
     assert [run["system"] for run in told(tmp_path)["runs"]] == ["reference"]
+
+
+class InterruptedAfterOne(Here):
+    def run(self, units: Sequence[Unit], todo: Sequence[int]) -> Generator[Event, None, None]:
+        yield from super().run(units, todo[:1])
+        raise KeyboardInterrupt
+
+
+def test_a_campaign_that_is_interrupted_shows_what_is_done_and_says_once_how_to_go_on(
+    replayed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ["--system", "reference", "--system", "optimized"]
+    replayed(*options)
+    whole = (tmp_path / "report" / "replay.json").read_bytes()
+    with monkeypatch.context() as patched:
+        patched.setattr("schedspec.commands.campaign.executor_of", lambda where, patience_s: InterruptedAfterOne())
+        done = replayed(*options, "--on", "local:1")
+    assert done.exit_code == 130
+    assert [run["system"] for run in told(tmp_path)["runs"]] == ["reference"]
+    assert " ".join(done.output.split()).count("error: interrupted: 1 of 2 units are done; the same command") == 1
+    assert done.output.count("interrupted") == 1
+    assert replayed(*options, "--resume", str(tmp_path / "report")).exit_code == 0
+    assert (tmp_path / "report" / "replay.json").read_bytes() == whole
+
+
+def test_who_interrupts_while_the_page_is_written_has_it_whole(
+    replayed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_page(told: Any, folder: Path) -> str:
+        signal.raise_signal(signal.SIGINT)
+        (folder / "report.html").write_text("whole")
+        return ""
+
+    monkeypatch.setattr("schedspec.simulation_report.write_page", write_page)
+    assert replayed().exit_code == 130
+    assert (tmp_path / "report" / "report.html").read_text() == "whole"
 
 
 @pytest.mark.parametrize(

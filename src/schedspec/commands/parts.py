@@ -2,9 +2,7 @@
 
 import os
 import shlex
-import signal
 import sys
-import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,6 +21,7 @@ from .subjects import builtin_subjects
 Command = Callable[..., Any]
 
 VOID = 2
+INTERRUPTED = 130
 DEFAULT_FIRST_S = 120
 DEFAULT_TIMEOUT_S = 10.0
 WORKLOAD_HELP = "azure, mooncake, sharegpt, arxiv, vtc, csv, jsonl, each with :FILE; fitted:NAME; hostile:KIND"
@@ -84,23 +83,6 @@ def writes_report(folder: Path) -> Iterator[None]:
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
         raise ValueError(f"the report in {folder} is not complete: {error.strerror}{where}") from error
-
-
-@contextmanager
-def interrupted_by_sigterm() -> Iterator[None]:
-    """Whoever is told to end behaves as if the keys were pressed: what was seen until then is reported."""
-
-    def interrupt(number: int, frame: Any) -> NoReturn:
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
@@ -182,8 +164,8 @@ def one_sentence(ctx: click.Context) -> Iterator[None]:
         yield
     except (click.ClickException, click.exceptions.Exit, SystemExit):
         raise
-    except KeyboardInterrupt:
-        stop("interrupted", 130)
+    except KeyboardInterrupt as interrupt:
+        stop(str(interrupt) or "interrupted", INTERRUPTED)
     except FileNotFoundError as error:
         stop(f"there is no file {error.filename}", VOID)
     except (ValueError, OSError, RuntimeError) as error:
