@@ -53,6 +53,12 @@ def held_back() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
+def ignore_signals() -> None:
+    """From now on: the process is about to end."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
 @contextmanager
 def kept_from_children() -> Iterator[None]:
     """The keys do not interrupt a process that is started meanwhile before it can say that it does not want that."""
