@@ -108,7 +108,7 @@ class Trial:
         process = self._start()
         until_s = time.monotonic() + LONGEST_S
         while process.poll() is None and time.monotonic() < until_s:
-            if todo and self._is_time(todo[0]):
+            if todo and self._is_time(todo[0], process.pid):
                 process = self._struck(todo.pop(0), process)
             time.sleep(0.02)
         if process.poll() is None:
@@ -137,11 +137,11 @@ class Trial:
                 return lines.read_bytes().count(b"\n"), len(json.loads(text)["units"])
         return None
 
-    def _is_time(self, blow: Blow) -> bool:
+    def _is_time(self, blow: Blow, command: int) -> bool:
         told = self._done()
         if told is None or told[0] * 1000 < min(blow.done, 999) * (told[1] - 1):
             return False
-        return blow.done > 0 or self.victims.has_begun()
+        return self.victims.has_begun(command)
 
     def _struck(self, blow: Blow, process: Any) -> Any:
         """The process that runs from then on."""
