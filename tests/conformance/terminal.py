@@ -33,6 +33,7 @@ out = Console(emoji=False)
 err = Console(stderr=True, emoji=False)
 
 LOG_EVERY_S = 60.0
+WIDEST = 10_000
 
 COLOURS = {
     "pass": "green",
@@ -52,6 +53,15 @@ def safe(text: str) -> str:
 def escape(text: str) -> str:
     """The same where markup is read."""
     return markup.escape(safe(text))
+
+
+def print_table(table: Table) -> None:
+    """Whole where there is no screen that it has to fit on: nothing is cut in a file or a pipe."""
+    if out.is_terminal:
+        out.print(table)
+        return
+    width = out.measure(table, options=out.options.update(max_width=WIDEST)).maximum
+    Console(file=out.file, width=width, emoji=False).print(table)
 
 
 def print_check(check: "Check", folder: Path) -> None:
@@ -185,7 +195,7 @@ def print_replay(run: "dict[str, Any]", *, with_load: bool) -> None:
     whole = run["metrics"]
     title = escape(run["system"] + (f" at load {run['load']}" if with_load else ""))
     table = Table(box=None, pad_edge=False, header_style="bold", title=title, title_justify="left")
-    table.add_column("", no_wrap=True, max_width=12)
+    table.add_column("", overflow="fold", min_width=12)
     for name in ("requests", "in time", "TTFT 50/95/99 %", "ITL 50/95/99 %", "queue 95 %", "tokens/s"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_row("all", *_replay_row(whole))
@@ -194,7 +204,7 @@ def print_replay(run: "dict[str, Any]", *, with_load: bool) -> None:
         if len(groups) > 1:
             for name, group in groups[:MOST_CLIENTS]:
                 table.add_row(f"{kind[:-1]} {escape(name)}", *_replay_row(group), style="dim")
-    out.print(table)
+    print_table(table)
     for sentence in [*_replay_notes(whole), *_intervals_note(run.get("intervals"))]:
         _line(f"  {sentence}")
 
@@ -311,7 +321,7 @@ def print_fleet(report: "FleetReport", folder: Path) -> None:
         colour = COLOURS.get(one["verdict"], "dim")
         many, breaks = f"{engines or ''}", f"{one.get('breaks') or ''}"
         table.add_row(rule, f"[{colour}]{one['verdict']}[/]", many, breaks, *first, f"{one['exercised']:,}")
-    out.print(table)
+    print_table(table)
     for one in first_of_each(report.fleet.broken).values():
         out.print()
         for line in fleet_page(one, report):

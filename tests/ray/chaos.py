@@ -158,7 +158,7 @@ class Trial:
             self.happened.append(f"{blow.what} ({way}) at {done}: status {status} {said.strip()[-120:]!r}")
             if status in (0, 1):
                 return process  # it came too late
-            if blow.what == "interrupt":
+            if blow.what == "interrupt" and done is not None and done[0] < done[1]:
                 self.wrong = self.wrong or misses(status, said, self._done())
             self.resumed = True
             return self._start()

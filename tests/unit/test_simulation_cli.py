@@ -77,6 +77,20 @@ def test_the_pool_is_that_of_the_device_unless_it_is_set(replayed: Any, tmp_path
     assert (run["settings"]["blocks"], run["settings"]["seats"]) == (10_000 // 16, 7)
 
 
+def test_a_system_of_the_literature_brings_its_own_settings(replayed: Any, tmp_path: Path) -> None:
+    assert replayed("--system", "vtc", "--system", "vllm-2023:sarathi", "--setting", "seats=7").exit_code == 0
+    vtc, other = (run["settings"] for run in told(tmp_path)["runs"])
+    assert (vtc["policy"], vtc["seats"], other["reserve"], other["seats"]) == ("vtc", 7, "known", 7)
+
+
+def test_a_table_that_goes_into_a_file_has_the_whole_names(tmp_path: Path) -> None:
+    names = [f"a tenant with a name that is longer than any column and number {number}" for number in range(2)]
+    rows = ["arrival_s,prompt_tokens,output_tokens,client", *(f"0,9,2,{name}" for name in names)]
+    (tmp_path / "w.csv").write_text("\n".join(rows) + "\n")
+    done = CliRunner().invoke(cli, ["replay", f"csv:{tmp_path / 'w.csv'}", "--report", str(tmp_path / "report")])
+    assert all(f"client {name} " in done.output for name in names)
+
+
 def test_the_same_bytes_step_by_step_and_again(replayed: Any, tmp_path: Path) -> None:
     files = []
     for more in ([], [], ["--step-by-step"]):
@@ -150,6 +164,14 @@ def test_who_interrupts_while_the_page_is_written_has_it_whole(
         (["--system", "reference:seats=0"], "seats is 0, but must be an integer of at least 1"),
         (["--system", "optimized:prefix_caching=true"], "setting prefix_caching=True is not supported"),
         (["--rate", "0"], "rate is 0, but must be greater than 0"),
+        (["--rate", "1e99"], "rate must be at most 1,000,000"),
+        (["--load", "1e99"], "--load is 1e99, but must be at most 1,000,000"),
+        (
+            ["--setting", "door.queue_request=1", "--setting", "seat=4"],
+            "'queue_request': did you mean 'queue_requests'?; 'seat=4' is",
+        ),
+        (["--system", "vtc:policy=fcfs"], "setting policy='fcfs' is not supported: ask for policy=vtc"),
+        (["--system", "distserve"], "ask for two, as in --setting 'pools={"),
     ],
 )
 def test_bad_options_are_one_sentence(replayed: Any, arguments: list[str], says: str) -> None:

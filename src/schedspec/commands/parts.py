@@ -22,6 +22,7 @@ Command = Callable[..., Any]
 
 VOID = 2
 INTERRUPTED = 130
+MOST = 1_000_000
 DEFAULT_FIRST_S = 120
 DEFAULT_TIMEOUT_S = 10.0
 WORKLOAD_HELP = "azure, mooncake, sharegpt, arxiv, vtc, csv, jsonl, each with :FILE; fitted:NAME; hostile:KIND"
@@ -58,9 +59,9 @@ def report_folder(folder: Path, report: str = "report.json") -> Path:
             probe.write_text("Is there room?")
             probe.unlink()
         for path in (folder / report, folder / "report.md"):
-            path.touch()
-            with path.open("a"):
-                pass
+            if path.exists():  # none is left behind that has nothing in it
+                with path.open("a"):
+                    pass
     except OSError as error:
         where = f" ({error.filename})" if error.filename and Path(error.filename) != folder else ""
         raise ValueError(
@@ -131,6 +132,8 @@ def positive(name: str, text: str) -> Fraction:
         raise click.UsageError(f"{name} is {text!r}, but must be a number such as 2, 0.5 or 1/3") from None
     if number <= 0:
         raise click.UsageError(f"{name} is {text}, but must be greater than 0")
+    if number > MOST:
+        raise click.UsageError(f"{name} is {text}, but must be at most {MOST:,}")
     return number
 
 

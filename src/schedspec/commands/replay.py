@@ -194,16 +194,24 @@ def profile_of(name: str | None) -> Any:
 
 
 def _systems(options: Mapping[str, Any]) -> list[Any]:
-    """Each with its settings: those of the device, those of all, its own."""
-    from ..reference.simulation import System, default_settings
+    """Each with its settings."""
+    from ..reference.simulation import System
 
-    common = read_settings(options["settings"], default_settings(profile_of(options["cost"])))
     systems = []
     for name in options["systems"] or ("reference",):
-        subject, own = split_system(name)
-        factory = guarded_subject(subject, options["timeout_s"])
-        systems.append(System(name, factory, with_time(read_settings(own, common), options)))
+        subject, settings = system_of(name, options)
+        systems.append(System(name, guarded_subject(subject, options["timeout_s"]), settings))
     return systems
+
+
+def system_of(name: str, options: Mapping[str, Any]) -> tuple[str, Settings]:
+    """The subject, and its settings: those of the device, those that make it what it is, those of all, its own."""
+    from ..reference.simulation import default_settings
+    from ..reference.systems import fixed_by
+
+    subject, own = split_system(name)
+    base = {**default_settings(profile_of(options["cost"])), **fixed_by(subject)}
+    return subject, with_time(read_settings(own, read_settings(options["settings"], base)), options)
 
 
 def with_time(values: dict[str, Any], options: Mapping[str, Any]) -> Settings:

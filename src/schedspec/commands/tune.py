@@ -14,18 +14,16 @@ from ..campaigns.signals import held_back
 from ..conformance import terminal
 from ..spec.vocabulary import NS_PER_S, Settings, Subject, SubjectFactory, Unsupported
 from .campaign import UNITS, folder_of, in_units, is_campaign, plain_options, run_units
-from .parts import DEFAULT_FIRST_S, kept_off_stdout, one_sentence, read_settings, report_folder
+from .parts import DEFAULT_FIRST_S, kept_off_stdout, one_sentence, report_folder
 from .replay import (
     by_hundreds,
     conditions_of,
     guarded_subject,
-    profile_of,
     replay_header,
     requests_of,
     source_of,
-    split_system,
+    system_of,
     under_conditions,
-    with_time,
 )
 
 KEPT = ("cost", "engine", "goodput", "tokens", "requests", "finished", "refused", "preemptions")
@@ -121,11 +119,7 @@ def run_alone(given: Mapping[str, Any], beat: Callable[[], None]) -> dict[str, A
 
 
 def _start(options: Mapping[str, Any]) -> tuple[str, Settings]:
-    from ..reference.simulation import default_settings
-
-    subject, own = split_system(options["system"] or "reference")
-    common = read_settings(options["settings"], default_settings(profile_of(options["cost"])))
-    return subject, with_time(read_settings(own, common), options)
+    return system_of(options["system"] or "reference", options)
 
 
 def _conditions(options: Mapping[str, Any], source: Any, base: Settings) -> tuple[Any, int]:
