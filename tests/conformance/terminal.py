@@ -195,18 +195,26 @@ def print_replay(run: "dict[str, Any]", *, with_load: bool) -> None:
     whole = run["metrics"]
     title = escape(run["system"] + (f" at load {run['load']}" if with_load else ""))
     table = Table(box=None, pad_edge=False, header_style="bold", title=title, title_justify="left")
-    table.add_column("", overflow="fold", min_width=12)
+    names = _named_groups(whole)
+    table.add_column("", overflow="fold", min_width=min(12, max(map(len, names), default=0)))
     for name in ("requests", "in time", "TTFT 50/95/99 %", "ITL 50/95/99 %", "queue 95 %", "tokens/s"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_row("all", *_replay_row(whole))
-    for kind in ("lanes", "clients"):
-        groups = sorted(whole[kind].items(), key=lambda item: (-item[1]["tokens"]["useful"], item[0]))
-        if len(groups) > 1:
-            for name, group in groups[:MOST_CLIENTS]:
-                table.add_row(f"{kind[:-1]} {escape(name)}", *_replay_row(group), style="dim")
+    for name, group in names.items():
+        table.add_row(escape(name), *_replay_row(group), style="dim")
     print_table(table)
     for sentence in [*_replay_notes(whole), *_intervals_note(run.get("intervals"))]:
         _line(f"  {sentence}")
+
+
+def _named_groups(whole: "dict[str, Any]") -> "dict[str, Any]":
+    """Lanes, and the largest clients, if there are several."""
+    named: dict[str, Any] = {}
+    for kind in ("lanes", "clients"):
+        groups = sorted(whole[kind].items(), key=lambda item: (-item[1]["tokens"]["useful"], item[0]))
+        if len(groups) > 1:
+            named |= {f"{kind[:-1]} {name}": group for name, group in groups[:MOST_CLIENTS]}
+    return named
 
 
 def _replay_row(group: "dict[str, Any]") -> list[str]:
