@@ -22,7 +22,7 @@ from schedspec.reference.fleet import STEP_NS, Fleet, arrivals, flooded, new_fle
 from schedspec.reference.router import Dealer, Router
 from schedspec.spec.fleets.judge import Fleet as Records
 from schedspec.spec.fleets.judge import FleetVerdict, judge_fleet
-from schedspec.spec.fleets.router_log import RouterLog, read_router_log
+from schedspec.spec.fleets.router_log import RouterEvent, RouterLog, read_router_log
 from schedspec.spec.fleets.rules import EDGES, RULES
 from schedspec.spec.fleets.stays import Witness
 from schedspec.spec.monitor import Monitor
@@ -99,6 +99,25 @@ def records(**engines: list[list[Any]]) -> Records:
     ],
 )
 def test_edges_of_the_rules(there: Records, conjuncts: list[str]) -> None:
+    assert [one.conjunct for one in judge_fleet(there).broken] == conjuncts
+
+
+def told(kind: Any, request: str, now_ns: int, detail: str) -> RouterEvent:
+    return RouterEvent(kind, now_ns, request, detail=detail)
+
+
+@pytest.mark.parametrize(
+    ("events", "conjuncts"),
+    [
+        ([told("ended", "r", 6, "finished")], []),
+        ([told("ended", "r", 6, "finished"), told("ended", "r", 7, "finished")], ["FLEET-1.told_twice"]),
+        ([], ["FLEET-1.lost"]),
+        ([told("ended", "r", 6, "finished"), told("ended", "s", 7, "finished")], ["FLEET-1.unheard"]),
+    ],
+)
+def test_edges_of_what_a_router_says(events: list[RouterEvent], conjuncts: list[str]) -> None:
+    log = RouterLog(("a",), events=[told("arrived", "r", 0, "accepted"), *events, RouterEvent("end", 9)])
+    there = Records(records(a=[stay("r", 0, 5)]).engines, log)
     assert [one.conjunct for one in judge_fleet(there).broken] == conjuncts
 
 
