@@ -339,7 +339,9 @@ def print_fleet(report: "FleetReport", folder: Path) -> None:
         for rule, failure in result["failures"].items():
             if rule not in shown:
                 out.print()
-                out.print(Text(safe(failure["page"])), soft_wrap=True)
+                inside = f"schedspec trace {engine_folder(result['engine'])}"
+                from_here = f"schedspec trace {folder / engine_folder(result['engine'])}"
+                out.print(Text(safe(failure["page"].replace(inside, from_here))), soft_wrap=True)
             shown.add(rule)
             page = folder / engine_folder(result["engine"]) / "failures" / f"{rule}.md"
             _line(f"{escape(result['engine'])} breaks {rule}: {escape(str(page))}")

@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import os
 import random
+import re
 import shutil
 import signal
 import threading
@@ -174,7 +175,13 @@ def test_a_fleet_says_which_rule_at_which_engine_and_when(logs: Path) -> None:
     assert found["fleet"]["FLEET-1"]["verdict"] == "pass"
     page = Path("out/engines/e001/failures/KV-8.md").read_text()
     assert page.startswith("KV-8: ")
-    assert trace("out/engines/e001/failures/KV-8.jsonl", "--report", "again").exit_code == 1
+    (again,) = re.findall(r"`schedspec (trace \S+)`", trace("logs", "--report", "out").stdout)
+    assert trace(*again.split()[1:], "--report", "again").exit_code == 1
+
+
+def test_files_may_be_named_from_here_and_from_the_root(logs: Path) -> None:
+    result = trace("logs/e000.jsonl", str(Path("logs/e002.jsonl").absolute()))
+    assert (result.exit_code, "2 engines" in result.stdout) == (0, True)
 
 
 @pytest.mark.deep
@@ -223,7 +230,7 @@ def damaged(logs: Path) -> str:
 def copied(logs: Path) -> str:
     (logs / "more").mkdir()
     shutil.copy(logs / "e000.jsonl", logs / "more" / "copy.jsonl")
-    return "both claim engine e000 at now_ns 0: leave one of them out if it is a copy"
+    return "e000.jsonl both claim engine e000 at now_ns 0: leave one of them out if it is a copy"
 
 
 def empty(logs: Path) -> str:
