@@ -26,6 +26,7 @@ from schedspec.reference.fleet import STEP_NS, arrivals, new_fleet
 from schedspec.reference.router import Router
 
 from .left import Left, differences, ended, left_by
+from .real import write_real
 from .victims import Local, OnRay, Victims
 
 ROOT = Path(__file__).parents[2]
@@ -40,7 +41,10 @@ JOBS: Mapping[str, Sequence[str]] = {
     "replay": ["replay", "fitted:sharegpt", "--first-s", "20", "--load", "0.5,1,2,4,8"],
     "tune": ["tune", "fitted:sharegpt", "--first-s", "10", "--vary", "seats=4,8,64", "--vary", "policy=fcfs,vtc"],
     "reproduce": ["reproduce", "vllm", "stability", "hindsight", "--sample"],
+    "real": ["trace", "../logs/**/*.jsonl.zst"],
 }
+ON_DEMAND = ("real",)
+"""Which needs a public file (`schedspec data`): $SCHEDSPEC_DATA says where."""
 INTERRUPTS: Mapping[str, Sequence[tuple[signal.Signals, bool]]] = {
     "the keys": [(signal.SIGINT, True)],
     "SIGINT": [(signal.SIGINT, False)],
@@ -216,14 +220,15 @@ def main(seed: int, where: str, only: Sequence[str], blows: int, what: Sequence[
     click.echo(f"seed {seed}")
     with OnRay() if where == "ray" else Local() as victims:
         victims.can = tuple(what) or victims.can
-        wrong = [name for name in only or JOBS if not is_the_same(name, victims, seed, blows)]
+        names = only or [name for name in JOBS if name not in ON_DEMAND]
+        wrong = [name for name in names if not is_the_same(name, victims, seed, blows)]
     sys.exit(1 if wrong else 0)
 
 
 def is_the_same(name: str, victims: Victims, seed: int, blows: int) -> bool:
     draws = random.Random(f"{seed} {victims.where.partition(':')[0]} {name}")
     with TemporaryDirectory(prefix="schedspec-chaos-") as folder:
-        write_logs(Path(folder) / "logs")
+        (write_real if name == "real" else write_logs)(Path(folder) / "logs")
         (Path(folder) / "one").mkdir()
         began = time.monotonic()
         expected = left_by(start(Path(folder) / "one", name, []), Path(folder) / "one")

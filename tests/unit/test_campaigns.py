@@ -8,11 +8,12 @@ import sys
 import time
 from collections import deque
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from schedspec.campaigns import CampaignError, Journal, Unit, Watch, executor_of, run_campaign
-from schedspec.campaigns.cluster import ensure_answers
+from schedspec.campaigns.cluster import begun, ensure_answers
 from schedspec.campaigns.local import Local
 from schedspec.campaigns.run import MOST_TRIES, Here, Line
 from schedspec.campaigns.signals import SIGNALS, held_back, interrupted_by_sigterm
@@ -203,6 +204,16 @@ def test_who_interrupts_twice_is_told_once() -> None:
 
     with pytest.raises(KeyboardInterrupt, match="the first"):
         interrupted()
+
+
+def test_a_cluster_leaves_what_sigterm_does_as_it_is() -> None:
+    def init() -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+    with interrupted_by_sigterm():
+        begun(init, SimpleNamespace(__version__="0"), "here")
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
 
 
 @pytest.mark.parametrize("where", ["nowhere", "local:0", "local:many", "one:2", "ray:here"])

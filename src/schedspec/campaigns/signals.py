@@ -53,6 +53,17 @@ def held_back() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
+@contextmanager
+def kept_as_it_is() -> Iterator[None]:
+    """What SIGTERM does here is not changed by what is called, as Ray changes it."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if _hears_signals() and callable(before):
+            signal.signal(signal.SIGTERM, before)
+
+
 def ignore_signals() -> None:
     """From now on: the process is about to end."""
     for number in SIGNALS:
