@@ -22,7 +22,6 @@ from .parts import (
     command_line,
     counted,
     ensure_writable,
-    interrupted_by_sigterm,
     kept_off_stdout,
     known_rules,
     one_sentence,
@@ -102,7 +101,7 @@ def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
             empty_failures(folder)
             run.keep = partial(keep_failure, folder, run)
         try:
-            with interrupted_by_sigterm(), terminal.progress(quiet=quiet) as run.progress, kept_off_stdout(quiet):
+            with terminal.progress(quiet=quiet) as run.progress, kept_off_stdout(quiet):
                 if known is not None:
                     again = {"mode": run.mode, "rerun": run.rerun or (), "timeout_s": run.timeout_s}
                     standings = list(stand(known, run.factory, **again))
