@@ -14,9 +14,9 @@ import numpy as np
 from attrs import define
 
 from schedspec.spec.content import ContentShadow
-from schedspec.spec.protocol import Naturals
 from schedspec.spec.relation import Engine, registry
 from schedspec.spec.tracks import InFlight, Track
+from schedspec.spec.values import Naturals
 from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import Header, Message, Outcome, Plan
 
