@@ -66,12 +66,7 @@ def test_what_is_called_equivalent_has_a_reason() -> None:
 @pytest.mark.parametrize(
     ("file", "old", "new", "how"),
     [
-        (
-            "reference/router.py",
-            "self.tries[request.id].append(engine)",
-            "self.tries[request.id] = [engine]",
-            "decision",
-        ),
+        ("reference/router.py", "self.engines[turn %", "self.engines[(turn + 1) %", "decision"),
         ("reference/fleet.py", 'self._log("ended", request=request.id, how="refused")', "pass", "rule"),
         ("reference/router.py", "self.placed.pop(request.id, None)", "self.placed.pop(request.id)", ""),
     ],
