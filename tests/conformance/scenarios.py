@@ -707,5 +707,5 @@ _BUILDERS = (
     *OF_TRANSFERS,
 )
 
-LATER = (*OF_NEIGHBOURS, *OF_PRESSURE, *OF_PAIRS, *OF_COSTS, *OF_COUNTERS, *OF_LINES)
+LATER = (*OF_NEIGHBOURS, *OF_PRESSURE, *OF_PAIRS, *OF_COSTS, *OF_LINES, *OF_COUNTERS)
 """Written since pins were looked for: in no sample of theirs, whose runs have numbers (`tests/mutants/traces.py`)."""
