@@ -96,6 +96,20 @@ def somebody_expires_when_nothing_runs_any_more() -> _Built:
     return ("ADMIT-4",), settings, ops
 
 
+def somebody_comes_late_and_all_are_as_long_as_the_model() -> _Built:
+    """What is reserved for the longest is what is declared."""
+    settings = Settings(blocks=11, block_size=1, seats=4, token_budget=16, max_model_tokens=5, reserve="declared")
+    settings = evolve(settings, chunked_prefill=False, disjoint_steps=True)
+    return ("LIVE-8",), settings, (submit("a", 2, 3), *rounds(1), submit("b", 2, 3), submit("c", 2, 3), *rounds(7))
+
+
+def a_short_one_stands_behind_one_as_long_as_the_model() -> _Built:
+    """There is a block left, and it needs no more; whoever comes behind it does."""
+    settings = Settings(blocks=6, block_size=1, seats=4, token_budget=16, max_model_tokens=6, chunked_prefill=False)
+    settings = evolve(settings, batch_mix="exclusive", phase_first="prefill")
+    return ("LIVE-8",), settings, (submit("long", 5, 1), submit("short", 1, 3), submit("more", 2, 1), *rounds(3))
+
+
 BUILDERS: tuple[Callable[[], _Built], ...] = (
     a_prefix_is_computed_while_others_wait,
     cached_prefixes_of_several_lengths_wait,
@@ -107,4 +121,6 @@ BUILDERS: tuple[Callable[[], _Built], ...] = (
     clients_of_those_who_fill_the_queue_are_gone,
     those_who_fill_the_queue_expire,
     somebody_expires_when_nothing_runs_any_more,
+    somebody_comes_late_and_all_are_as_long_as_the_model,
+    a_short_one_stands_behind_one_as_long_as_the_model,
 )
