@@ -4,8 +4,8 @@ from collections.abc import Collection
 
 from . import stays
 from .caps import held_by_client, usable_adapters
+from .errors import ProtocolError
 from .memory import Memory
-from .protocol import ProtocolError
 from .queueing import place_again, place_of
 from .relation import CANCELLED, EXPIRED, FAILED, FINISHED
 from .service import lane_of

@@ -87,6 +87,7 @@ def engine_result(place: str, judged: Judged, witness: Witness) -> dict[str, Any
         **witness.plain,
         "engine": engine,
         "file": judged.path.name,
+        "path": str(judged.path),
         "subject": judged.header.subject,
         "messages": judged.messages,
         "faults": [] if judged.fault is None else [str(judged.fault)],
@@ -113,7 +114,7 @@ def engine_result(place: str, judged: Judged, witness: Witness) -> dict[str, Any
 
 def unread_result(engine: str, path: Path, fault: str) -> dict[str, Any]:
     """Of a file of which not even the header could be read."""
-    told = {"engine": engine, "file": path.name, "subject": None, "messages": 0, "faults": [fault]}
+    told = {"engine": engine, "file": path.name, "path": str(path), "subject": None, "messages": 0, "faults": [fault]}
     return {**Witness().plain, **told, "has_broken_must": False, "rules": {}, "broken": {}, "failures": {}}
 
 
@@ -245,7 +246,7 @@ def _claimed_twice(ordered: Sequence[Mapping[str, Any]]) -> Any:
             continue
         if after["begin_ns"] <= before["end_ns"]:
             yield (
-                f"{before['file']} and {after['file']} both claim engine {after['engine']} at now_ns "
+                f"{before['path']} and {after['path']} both claim engine {after['engine']} at now_ns "
                 f"{after['begin_ns']}: leave one of them out if it is a copy, or give each engine a name of its own"
             )
 

@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import os
 import random
+import re
 import shutil
 import signal
 import threading
@@ -22,7 +23,7 @@ from schedspec.reference.fleet import STEP_NS, Fleet, arrivals, flooded, new_fle
 from schedspec.reference.router import Dealer, Router
 from schedspec.spec.fleets.judge import Fleet as Records
 from schedspec.spec.fleets.judge import FleetVerdict, judge_fleet
-from schedspec.spec.fleets.router_log import RouterLog, read_router_log
+from schedspec.spec.fleets.router_log import RouterEvent, RouterLog, read_router_log
 from schedspec.spec.fleets.rules import EDGES, RULES
 from schedspec.spec.fleets.stays import Witness
 from schedspec.spec.monitor import Monitor
@@ -102,6 +103,25 @@ def test_edges_of_the_rules(there: Records, conjuncts: list[str]) -> None:
     assert [one.conjunct for one in judge_fleet(there).broken] == conjuncts
 
 
+def told(kind: Any, request: str, now_ns: int, detail: str) -> RouterEvent:
+    return RouterEvent(kind, now_ns, request, detail=detail)
+
+
+@pytest.mark.parametrize(
+    ("events", "conjuncts"),
+    [
+        ([told("ended", "r", 6, "finished")], []),
+        ([told("ended", "r", 6, "finished"), told("ended", "r", 7, "finished")], ["FLEET-1.told_twice"]),
+        ([], ["FLEET-1.lost"]),
+        ([told("ended", "r", 6, "finished"), told("ended", "s", 7, "finished")], ["FLEET-1.unheard"]),
+    ],
+)
+def test_edges_of_what_a_router_says(events: list[RouterEvent], conjuncts: list[str]) -> None:
+    log = RouterLog(("a",), events=[told("arrived", "r", 0, "accepted"), *events, RouterEvent("end", 9)])
+    there = Records(records(a=[stay("r", 0, 5)]).engines, log)
+    assert [one.conjunct for one in judge_fleet(there).broken] == conjuncts
+
+
 def test_clocks_may_be_apart() -> None:
     there = records(a=[stay("r", 0, 5, "cancelled")], b=[stay("r", 3, 9)])
     assert judge_fleet(there).breaks == {"FLEET-3": 1}
@@ -155,7 +175,13 @@ def test_a_fleet_says_which_rule_at_which_engine_and_when(logs: Path) -> None:
     assert found["fleet"]["FLEET-1"]["verdict"] == "pass"
     page = Path("out/engines/e001/failures/KV-8.md").read_text()
     assert page.startswith("KV-8: ")
-    assert trace("out/engines/e001/failures/KV-8.jsonl", "--report", "again").exit_code == 1
+    (again,) = re.findall(r"`schedspec (trace \S+)`", trace("logs", "--report", "out").stdout)
+    assert trace(*again.split()[1:], "--report", "again").exit_code == 1
+
+
+def test_files_may_be_named_from_here_and_from_the_root(logs: Path) -> None:
+    result = trace("logs/e000.jsonl", str(Path("logs/e002.jsonl").absolute()))
+    assert (result.exit_code, "2 engines" in result.stdout) == (0, True)
 
 
 @pytest.mark.deep
@@ -204,7 +230,7 @@ def damaged(logs: Path) -> str:
 def copied(logs: Path) -> str:
     (logs / "more").mkdir()
     shutil.copy(logs / "e000.jsonl", logs / "more" / "copy.jsonl")
-    return "both claim engine e000 at now_ns 0: leave one of them out if it is a copy"
+    return "e000.jsonl both claim engine e000 at now_ns 0: leave one of them out if it is a copy"
 
 
 def empty(logs: Path) -> str:
