@@ -13,7 +13,7 @@ import numpy as np
 from attrs import Factory, define, evolve
 
 from schedspec.spec.content import BadRead, Content, ContentShadow
-from schedspec.spec.tracks import ROOT, InFlight, Track, chained
+from schedspec.spec.tracks import InFlight, Track, chained
 
 from .columns import Column
 from .later import IDS, LAST, TABLE, VERIFIED, Later, grown
@@ -319,7 +319,7 @@ def _identify(track: Track, end: int) -> None:
     """`id_at(end - 1)` without a call for each token."""
     ids, tokens = track.ids, track.tokens
     if len(ids) < end <= len(tokens):
-        parent, append = ids[-1] if ids else ROOT, ids.append
+        parent, append = ids[-1] if ids else track.root, ids.append
         for token in tokens[len(ids) : end]:
             parent = hash((parent, token))
             append(parent)
