@@ -266,6 +266,7 @@ OPTIMIZED = (
         "max(counter - amount, group.virtual_time)",
     ),
     Change("sharing", "counter // self.quantum, member.place", "-(-counter // self.quantum), member.place"),
+    Change("sharing", "counter // self.quantum, member.place", "counter // self.quantum, -member.place"),
     Change("sharing", "counter // self.quantum * self.quantum", "counter"),
     Change("sharing", "least = group.least() or group.last_left", "least = group.least()"),
     Change("sharing", "self.bursts[member.name] * self.prices[member.name]", "self.bursts[member.name]"),
