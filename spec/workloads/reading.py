@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 from attrs import frozen
 
-from ..protocol import shown
+from ..errors import shown
 from ..vocabulary import NS_PER_S
 from .arrival import MOST_S, MOST_TOKENS, WorkloadError
 

@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 from attrs import evolve, frozen
 
 from schedspec.optimized.monitor import BulkMonitor
@@ -135,7 +136,7 @@ def columns_of(header: Header, messages: list[Message]) -> bytes:
 
 
 def in_arrays(message: Message) -> Message:
-    """Its columns of numbers as arrays, which numpy reads where they are."""
+    """Its columns of numbers and flags as arrays, which numpy reads where they are."""
     if message.kind == "step":
         plan: Plan = message.answer
         start, tokens, samples = (array("q", column) for column in (plan.start, plan.tokens, plan.samples))
@@ -143,7 +144,8 @@ def in_arrays(message: Message) -> Message:
         return evolve(message, answer=changed)
     if message.kind == "complete":
         outcome: Outcome = message.given
-        given = evolve(outcome, request=tuple(outcome.request), token=array("q", outcome.token))
+        stop: Any = np.array(outcome.stop, np.bool_)
+        given = evolve(outcome, request=tuple(outcome.request), token=array("q", outcome.token), stop=stop)
         deltas = [(d[0], tuple(d[1]), array("q", d[2])) if d[0] == "delivered" else d for d in message.answer]
         return evolve(message, given=given, answer=deltas)
     return message

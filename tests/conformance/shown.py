@@ -13,9 +13,9 @@ from typing import Any
 from attrs import evolve, frozen
 
 from schedspec.spec.catalogue import registry
+from schedspec.spec.errors import ProtocolError
 from schedspec.spec.monitor import Monitor, StepView
 from schedspec.spec.pooled import new_monitor
-from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.rules.base import TraceRule
 from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import Header, Message

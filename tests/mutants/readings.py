@@ -18,8 +18,8 @@ from tests.bench.recording import Recorder, requests
 from tests.mutants.traces import Run, corpus, mutated, with_a_change
 
 from schedspec.optimized.monitor import BulkMonitor
+from schedspec.spec.errors import ProtocolError
 from schedspec.spec.monitor import Monitor
-from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.relation import Engine
 from schedspec.spec.trace import TraceError, read_trace
 from schedspec.spec.vocabulary import Message, Request, Settings

@@ -86,7 +86,7 @@ def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
         from ..conformance.check import exit_status
         from ..conformance.folder import empty_failures
         from ..conformance.report import keep_failure
-        from ..spec.protocol import ProtocolError
+        from ..spec.errors import ProtocolError
         from ..spec.workloads import WorkloadError
 
         quiet, strict = options["as_json"], options["strict"]
