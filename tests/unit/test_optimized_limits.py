@@ -47,6 +47,7 @@ LIMITS: dict[str, dict[str, Any]] = {
     "aged": {"aging_picks": 3, "aging_credit": 24},
     "whole prompts": {"chunked_prefill": False, "token_budget": 14},
     "a watermark": {"watermark_blocks": 5, "blocks": 25},
+    "a watermark that only who is alone gets below": {"watermark_blocks": 24, "blocks": 25},
 }
 
 
