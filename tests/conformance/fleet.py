@@ -6,6 +6,7 @@ Nothing here has a clock: the same files give the same report, byte for byte, wh
 import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from hashlib import sha256
 from io import StringIO
 from itertools import pairwise
 from pathlib import Path
@@ -132,7 +133,11 @@ def _lines(judged: Judged, messages: Any) -> str:
 
 
 def engine_folder(engine: str) -> Path:
-    return Path("engines") / "/".join(file_name(part) or "_" for part in engine.split("/"))
+    """Inside of the report's folder, and no two engines have the same: whatever of a name is no name of a folder is
+    told by a digest."""
+    name = "/".join(file_name(part) or "_" for part in engine.split("/"))
+    digest = "" if name == engine else "-" + sha256(engine.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return Path("engines") / (name + digest)
 
 
 # --- all of them ---------------------------------------------------------------------------------------------

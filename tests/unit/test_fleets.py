@@ -17,6 +17,7 @@ from click.testing import CliRunner, Result
 
 from schedspec.cli import cli
 from schedspec.conformance.archives import read_recorded
+from schedspec.conformance.fleet import engine_folder
 from schedspec.reference.faults import factory
 from schedspec.reference.faults.routers import FLEETS, ROUTERS
 from schedspec.reference.fleet import STEP_NS, Fleet, arrivals, flooded, new_fleet
@@ -350,3 +351,37 @@ def test_a_link_that_leads_nowhere_is_no_engine_that_is_left_out(logs: Path) -> 
     (logs / "e007.jsonl").symlink_to("nothing.jsonl")
     result = trace("logs")
     assert (result.exit_code, "e007.jsonl is a link that leads nowhere" in result.stderr) == (2, True)
+
+
+HOSTILE = (
+    "..",
+    "../../evil",
+    "/etc",
+    ".",
+    "",
+    "a/../../b",
+    "<b>e</b>",
+    "e\x00",
+    "a\u202eb",
+    "x" * 300,
+    "x" * 301,
+    "\udcff",
+)
+
+
+def test_folders_of_engines_are_inside_of_the_report_and_each_its_own() -> None:
+    folders = [engine_folder(name) for name in HOSTILE]
+    assert len(set(folders)) == len(HOSTILE)
+    for folder in folders:
+        assert folder.parts[0] == "engines"
+        assert len(folder.parts) > 1
+        assert set(folder.parts).isdisjoint({"..", "."})
+        assert all(len(part) < 80 for part in folder.parts)
+    assert engine_folder("rack-1/e0") == Path("engines/rack-1/e0")
+
+
+def test_the_report_of_a_fleet_is_told_from_others(tmp_path: Path) -> None:
+    (tmp_path / "report.json").write_text(json.dumps({"rules": {}, "engines": []}))
+    result = CliRunner().invoke(cli, ["report", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "is the report of a fleet" in result.output
