@@ -56,7 +56,6 @@ def state(case: Case, device: str) -> tuple[Any, Any, Any]:
 def dense(case: Case, q: Any, pool: Any, batch: Any) -> Callable[[], Any]:
     """Torch's own attention, on keys and values that lie in one piece."""
     import torch
-    from torch.nn.attention.bias import causal_lower_right
 
     table = batch.tables.flatten()
     k, v = (
@@ -68,8 +67,11 @@ def dense(case: Case, q: Any, pool: Any, batch: Any) -> Callable[[], Any]:
         for side in pool
     )
     rows = q.view(case.requests, case.queries, HEADS, HEAD_DIM).transpose(1, 2)
-    mask = causal_lower_right(case.queries, case.context) if case.queries > 1 else None
-    attend = torch.nn.functional.scaled_dot_product_attention
+    attend, mask = torch.nn.functional.scaled_dot_product_attention, None
+    if case.queries > 1:
+        from torch.nn.attention.bias import causal_lower_right
+
+        mask = causal_lower_right(case.queries, case.context)
     return lambda: attend(rows, k, v, attn_mask=mask, enable_gqa=case.queries == 1)
 
 

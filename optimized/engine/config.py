@@ -1,6 +1,7 @@
 """The shape of a model of the Llama architecture, as `config.json` of a checkpoint has it."""
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,14 @@ SIZES = {
     "positions": "max_position_embeddings",
 }
 """Field -> its name in the file."""
-ONLY = {"attention_bias": False, "mlp_bias": False, "hidden_act": "silu"}
+ONLY = {
+    "attention_bias": False,
+    "mlp_bias": False,
+    "hidden_act": "silu",
+    "partial_rotary_factor": 1.0,
+}
 """What the engine computes, and nothing else."""
+UNQUANTIZED = "but quantized weights are not read: take a checkpoint in float32, bfloat16 or float16"
 
 
 @frozen(kw_only=True)
@@ -72,7 +79,7 @@ def read_config(folder: Path) -> ModelConfig:
         raise CheckpointError(f"{folder} has no {CONFIG}: give the folder of a checkpoint, as transformers saves it")
     try:
         told = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{file} is not JSON: {error}") from error
     if not isinstance(told, dict):
         raise CheckpointError(f"{file} is not a JSON object, but {type(told).__name__}")
@@ -80,31 +87,40 @@ def read_config(folder: Path) -> ModelConfig:
 
 
 def config_of(told: Mapping[str, Any], where: str) -> ModelConfig:
-    architectures = told.get("architectures") or [told.get("model_type", "none")]
+    """Raises CheckpointError for what the engine does not compute, and for what no model can have."""
+    _require_architecture(told, where)
+    rope = told.get("rope_parameters") or told.get("rope_scaling") or {}
+    kind = rope.get("rope_type", rope.get("type", "default")) if isinstance(rope, dict) else rope
+    if kind != "default":
+        raise CheckpointError(
+            f"{where} scales positions by {kind!r}, but this engine knows plain rotary positions only"
+        )
+    told = {"num_key_value_heads": told.get("num_attention_heads"), **told}
+    tied = told.get("tie_word_embeddings", False)
+    if not isinstance(tied, bool):
+        raise CheckpointError(f"{where}: tie_word_embeddings is {tied!r}, but must be true or false")
+    return ModelConfig(
+        **{name: _size(told, key, where) for name, key in SIZES.items()},
+        head_dim=0 if told.get("head_dim") is None else _size(told, "head_dim", where),
+        rope_theta=_above_zero({"rope_theta": 10_000.0, **told, **rope}, "rope_theta", where),
+        epsilon=_above_zero({"rms_norm_eps": 1e-6, **told}, "rms_norm_eps", where),
+        tied=tied,
+    )
+
+
+def _require_architecture(told: Mapping[str, Any], where: str) -> None:
+    named = told.get("architectures") or told.get("model_type", "none")
+    architectures = [named] if isinstance(named, str) else list(named) if isinstance(named, list) else [named]
     if ARCHITECTURE not in architectures and architectures != ["llama"]:
         raise CheckpointError(
             f"{where} is of architecture {architectures[0]}, but this engine runs {ARCHITECTURE} only: choose a"
             " checkpoint of that family"
         )
+    if told.get("quantization_config"):
+        raise CheckpointError(f"{where} has a quantization_config, {UNQUANTIZED}")
     for name, value in ONLY.items():
         if told.get(name, value) != value:
             raise CheckpointError(f"{where} has {name} {told[name]!r}, but this engine computes {value!r} only")
-    rope = told.get("rope_parameters") or told.get("rope_scaling") or {}
-    kind = rope.get("rope_type", rope.get("type", "default"))
-    if kind != "default":
-        raise CheckpointError(
-            f"{where} scales positions by {kind!r}, but this engine knows plain rotary positions only"
-        )
-    return ModelConfig(
-        **{
-            name: _size(told, key, where) for name, key in SIZES.items() if not (name == "kv_heads" and key not in told)
-        },
-        **({} if "num_key_value_heads" in told else {"kv_heads": _size(told, SIZES["heads"], where)}),
-        head_dim=told.get("head_dim") or 0,
-        rope_theta=float(rope.get("rope_theta", told.get("rope_theta", 10_000.0))),
-        epsilon=float(told.get("rms_norm_eps", 1e-6)),
-        tied=bool(told.get("tie_word_embeddings", False)),
-    )
 
 
 def _size(told: Mapping[str, Any], key: str, where: str) -> int:
@@ -112,6 +128,13 @@ def _size(told: Mapping[str, Any], key: str, where: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise CheckpointError(f"{where}: {key} is {value!r}, but must be a whole number, at least 1")
     return value
+
+
+def _above_zero(told: Mapping[str, Any], key: str, where: str) -> float:
+    value = told[key]
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < math.inf:
+        raise CheckpointError(f"{where}: {key} is {value!r}, but must be a number above 0")
+    return float(value)
 
 
 def config_json(config: ModelConfig) -> dict[str, Any]:

@@ -109,7 +109,13 @@ class Engine:
         known = {request: sequence.tokens for request, sequence in self.sequences.items()}
         self.tables.require(plan, known)
         rows = self._rows(plan, known)
-        logits = self.model.forward(rows, self.pool.kv)
+        try:
+            logits = self.model.forward(rows, self.pool.kv)
+        except torch.OutOfMemoryError as error:
+            raise EngineError(
+                f"step {plan.step}: the device has no memory left for {sum(plan.tokens)} tokens: ask for fewer blocks,"
+                " or for a smaller token_budget"
+            ) from error
         sampling = [
             entry for entry in zip(plan.request, plan.start, plan.tokens, plan.samples, strict=True) if entry[3]
         ]

@@ -9,7 +9,9 @@ from attrs import frozen
 from torch import Tensor
 
 from .config import ModelConfig, read_config
+from .errors import EngineError
 from .operations import Operations, plain
+from .pool import GIB, free_bytes
 from .weights import Weights, read_tensors, weights_of
 
 
@@ -38,7 +40,8 @@ class Model:
         cls, config: ModelConfig, tensors: Any, operations: Operations | None = None, *,
         dtype: Any = torch.float32, device: Any = "cpu",
     ) -> "Model":  # fmt: skip
-        """Tensors by the names of a checkpoint.  Without operations, the plain ones."""
+        """Tensors by the names of a checkpoint.  Without operations, the plain ones.  Raises CheckpointError and
+        EngineError."""
         weights = weights_of(config, tensors, dtype, device)
         turn = angles(config)
         cos, sin = (part.to(torch.float32).to(device) for part in (turn.cos(), turn.sin()))
@@ -75,6 +78,13 @@ class Model:
 
 
 def angles(config: ModelConfig) -> Tensor:
-    """[positions, head_dim / 2] in float64: how far each pair is turned at each position."""
+    """[positions, head_dim / 2] in float64: how far each pair is turned at each position.  Raises EngineError where
+    there is no room for them, their cosines and sines."""
+    size, free = 3 * 8 * config.positions * (config.head_dim // 2), free_bytes(torch.device("cpu"))
+    if free is not None and size > free:
+        raise EngineError(
+            f"angles of {config.positions} positions take {size / GIB:.1f} GiB, but {free / GIB:.1f} GiB are free:"
+            " lower max_position_embeddings in the config"
+        )
     pair = torch.arange(0, config.head_dim, 2, dtype=torch.float64) / config.head_dim
     return torch.arange(config.positions, dtype=torch.float64)[:, None] * config.rope_theta**-pair

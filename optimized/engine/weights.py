@@ -9,8 +9,8 @@ import torch
 from attrs import frozen
 from torch import Tensor
 
-from .config import CONFIG, ModelConfig, config_json
-from .errors import CheckpointError
+from .config import CONFIG, UNQUANTIZED, ModelConfig, config_json
+from .errors import CheckpointError, EngineError
 
 ONE_FILE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -65,11 +65,17 @@ def shapes_of(config: ModelConfig) -> dict[str, tuple[int, ...]]:
 
 
 def weights_of(config: ModelConfig, tensors: Mapping[str, Tensor], dtype: Any, device: Any) -> Weights:
-    """Raises CheckpointError where a tensor is missing, of another shape, or not of this model."""
+    """Raises CheckpointError where a tensor is missing, of another shape, or not of this model, and EngineError where
+    the device has no room."""
     _require(config, tensors)
 
     def get(*names: str) -> Tensor:
-        return torch.cat([tensors[f"{name}.weight"] for name in names]).to(device=device, dtype=dtype).contiguous()
+        whole = torch.cat([tensors[f"{name}.weight"] for name in names])
+        try:
+            return whole.to(device=device, dtype=dtype).contiguous()
+        except torch.OutOfMemoryError as error:
+            size = sum(tensor.numel() for tensor in tensors.values()) * dtype.itemsize / (1 << 30)
+            raise EngineError(f"{device} has no room for {size:.1f} GiB of weights: take a smaller model") from error
 
     layers = []
     for number in range(config.layers):
@@ -90,6 +96,10 @@ def weights_of(config: ModelConfig, tensors: Mapping[str, Tensor], dtype: Any, d
 
 
 def _require(config: ModelConfig, tensors: Mapping[str, Tensor]) -> None:
+    if config.layers > len(tensors):
+        raise CheckpointError(
+            f"the checkpoint has {len(tensors)} tensors in all, but {CONFIG} asks for {config.layers} layers"
+        )
     shapes = shapes_of(config)
     missing = sorted(shapes.keys() - tensors.keys())
     if missing:
@@ -106,11 +116,17 @@ def _require(config: ModelConfig, tensors: Mapping[str, Tensor]) -> None:
             " architecture, or of more layers"
         )
     for name, shape in shapes.items():
-        if tuple(tensors[name].shape) != shape:
-            what = "the vocabulary does not fit" if name in (EMBEDDING, HEAD) else "it does not fit"
-            raise CheckpointError(
-                f"{name} has shape {tuple(tensors[name].shape)}, but {CONFIG} asks for {shape}: {what}"
-            )
+        has = tuple(tensors[name].shape)
+        if has != shape:
+            is_vocabulary = name in (EMBEDDING, HEAD) and has[:1] != shape[:1]
+            what = "the vocabulary does not fit" if is_vocabulary else "it does not fit"
+            raise CheckpointError(f"{name} has shape {has}, but {CONFIG} asks for {shape}: {what}")
+        if not tensors[name].is_floating_point():
+            raise CheckpointError(f"{name} is of {tensors[name].dtype}, {UNQUANTIZED}")
+        if not bool(torch.isfinite(tensors[name]).all()):
+            raise CheckpointError(f"{name} has numbers that are not finite: was the file written whole?")
+    if config.tied and HEAD in tensors and not torch.equal(tensors[HEAD], tensors[EMBEDDING]):
+        raise CheckpointError(f"{HEAD} is not {EMBEDDING}, but {CONFIG} says tie_word_embeddings: one of them is wrong")
 
 
 def _some(names: list[str]) -> str:
@@ -139,8 +155,11 @@ def _files(folder: Path) -> list[Path]:
         return [folder / ONE_FILE]
     try:
         names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{index} is no index of files: it needs an object weight_map") from error
+    for name in names:
+        if not isinstance(name, str) or Path(name).name != name:
+            raise CheckpointError(f"{index} names {name!r}, but must name files beside it")
     return [folder / name for name in sorted(names)]
 
 

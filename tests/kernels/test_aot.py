@@ -59,12 +59,16 @@ def test_the_table_is_written_over_the_old_one() -> None:
 
 
 def test_a_spill_fails() -> None:
+    """A small kernel whose tile does not fit into registers; the table says by how much."""
     program = (
         "from schedspec.kernels import compile\n"
         "from schedspec.kernels.compile import cases\n"
-        "compile.cases = lambda: [case._replace(constants=case.constants | {'tile': 4_096})"
-        " for case in cases() if case.name == 'admit_fcfs']\n"
+        "compile.cases = lambda: [case._replace(constants=case.constants | {'tile': 32_768})"
+        " for case in cases() if case.name == 'line: kept']\n"
     )
     made = run(f"{program}raise SystemExit(compile.main(['--chip', 'sm_90']))")
     assert made.returncode == 1, made.stdout + made.stderr
     assert "a kernel spills" in made.stderr
+    spills = [int(line.split("|")[4]) for line in made.stdout.splitlines()[2:]]
+    assert len(spills) == 1
+    assert spills[0] > 0

@@ -161,6 +161,55 @@ BAD: dict[str, tuple[Callable[[Path], Any], str]] = {
         edited(lambda told: told.update(rope_scaling={"rope_type": "llama3"})),
         "scales positions by 'llama3', but this engine knows plain rotary positions only",
     ),
+    "scaled as a word": (edited(lambda told: told.update(rope_scaling="linear")), "scales positions by 'linear'"),
+    "a part is turned": (
+        edited(lambda told: told.update(partial_rotary_factor=0.5)),
+        "partial_rotary_factor 0.5, but this engine computes 1.0 only",
+    ),
+    "quantized": (
+        edited(lambda told: told.update(quantization_config={"quant_method": "gptq"})),
+        "has a quantization_config, but quantized weights are not read",
+    ),
+    "no base": (edited(lambda told: told.update(rope_theta="big")), "rope_theta is 'big', but must be a number above"),
+    "no epsilon": (edited(lambda told: told.update(rms_norm_eps=float("nan"))), "rms_norm_eps is nan, but must be a"),
+    "a width in letters": (edited(lambda told: told.update(head_dim="6")), "head_dim is '6', but must be a whole"),
+    "neither true nor false": (
+        edited(lambda told: told.update(tie_word_embeddings="false")),
+        "tie_word_embeddings is 'false', but must be true or false",
+    ),
+    "a head of its own that is tied": (
+        edited(lambda told: told.update(tie_word_embeddings=True)),
+        "lm_head.weight is not model.embed_tokens.weight, but config.json says tie_word_embeddings",
+    ),
+    "a billion layers": (
+        edited(lambda told: told.update(num_hidden_layers=10**9)),
+        "the checkpoint has 12 tensors in all, but config.json asks for 1000000000 layers",
+    ),
+    "deep JSON": (lambda f: (f / "config.json").write_text("[" * 100_000), "config.json is not JSON"),
+    "half a file": (
+        lambda f: (f / "model.safetensors").write_bytes((f / "model.safetensors").read_bytes()[:-9]),
+        "cannot be read as safetensors",
+    ),
+    "a bias": (
+        with_tensors(lambda tensors: tensors.update({"model.layers.0.self_attn.q_proj.bias": torch.zeros(16)})),
+        "the checkpoint has model.layers.0.self_attn.q_proj.bias, which a model of this config.json has no place for",
+    ),
+    "whole numbers": (
+        with_tensors(lambda tensors: tensors.update({"model.norm.weight": torch.ones(16, dtype=torch.int8)})),
+        "model.norm.weight is of torch.int8, but quantized weights are not read",
+    ),
+    "no number": (
+        with_tensors(lambda tensors: tensors["model.norm.weight"].fill_(torch.nan)),
+        "model.norm.weight has numbers that are not finite",
+    ),
+    "an index of numbers": (
+        lambda f: (f / "model.safetensors.index.json").write_text('{"weight_map": {"a": 3}}'),
+        "names 3, but must name files beside it",
+    ),
+    "an index of other folders": (
+        lambda f: (f / "model.safetensors.index.json").write_text('{"weight_map": {"a": "../b.safetensors"}}'),
+        "names '../b.safetensors', but must name files beside it",
+    ),
     "no size": (edited(lambda told: told.pop("hidden_size")), "hidden_size is None, but must be a whole number"),
     "half a layer": (edited(lambda told: told.update(num_hidden_layers=0.5)), "num_hidden_layers is 0.5, but must be"),
     "heads": (edited(lambda told: told.update(num_key_value_heads=3)), "4 heads cannot share 3 key heads evenly"),
@@ -190,6 +239,10 @@ BAD: dict[str, tuple[Callable[[Path], Any], str]] = {
     "another vocabulary": (
         edited(lambda told: told.update(vocab_size=50)),
         "has shape (29, 16), but config.json asks for (50, 16): the vocabulary does not fit",
+    ),
+    "another hidden size": (
+        edited(lambda told: told.update(hidden_size=17)),
+        "has shape (29, 16), but config.json asks for (29, 17): it does not fit",
     ),
     "another width": (edited(lambda told: told.update(intermediate_size=13)), "asks for (13, 16): it does not fit"),
 }
@@ -267,6 +320,31 @@ def test_who_reads_what_nobody_wrote_is_told() -> None:
 def test_a_device_without_room_is_one_sentence() -> None:
     with pytest.raises(EngineError, match=r"a pool of \d+ blocks of 16 positions takes .* GiB.* free: ask for fewer"):
         Engine(model_of(), 1 << 40, 16)
+
+
+def test_angles_without_room_are_one_sentence() -> None:
+    with pytest.raises(EngineError, match=r"angles of 1000000000000 positions take .* GiB, but .* GiB are free: lower"):
+        model_of(config=evolve(CONFIG, positions=10**12))
+
+
+def test_a_device_that_is_full_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As CUDA says it: while weights go there, and in a step; then nothing is known of that step."""
+
+    def full(*_: Any, **__: Any) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.\nSee PYTORCH_CUDA_ALLOC_CONF")
+
+    engine = Engine(model_of(), 3, 2)
+    engine.submit(Request(id="a", prompt_ids=[1, 2, 3], max_output_tokens=2))
+    engine.hear([("took", "a", [0, 1])])
+    plan = Plan(step=1, request=["a"], start=[0], tokens=[3], samples=[1])
+    with monkeypatch.context() as patch:
+        patch.setattr(Model, "forward", full)
+        with pytest.raises(EngineError, match="step 1: the device has no memory left for 3 tokens: ask for fewer"):
+            engine.execute(plan)
+    assert engine.execute(plan).request == ("a",)
+    monkeypatch.setattr(torch.Tensor, "to", full)
+    with pytest.raises(EngineError, match=r"cpu has no room for 0\.0 GiB of weights: take a smaller model"):
+        model_of()
 
 
 # --- two pools ---------------------------------------------------------------------------------------------
