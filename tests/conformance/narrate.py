@@ -307,21 +307,35 @@ def blocks_in_words(blocks: Sequence[int]) -> str:
 
 
 def ranges(numbers: Sequence[int]) -> str:
-    """In their order: 1-40, 7, 9."""
+    """In their order: 1-40, 7, 9.  Of a long row only both ends are looked at."""
     parts: list[str] = []
     begin = 0
-    while begin < len(numbers):
+    while begin < len(numbers) and len(parts) <= 2 * MOST_IN_A_ROW:
         end = begin + 1
         while end < len(numbers) and numbers[end] == numbers[end - 1] + 1:
             end += 1
-        if end - begin > 2:
-            parts.append(f"{numbers[begin]}-{numbers[end - 1]}")
-        else:
-            parts += map(str, numbers[begin:end])
+        parts += _in_a_row(numbers[begin:end])
         begin = end
     if len(parts) > 2 * MOST_IN_A_ROW:
-        parts[MOST_IN_A_ROW:-MOST_IN_A_ROW] = ["…"]
+        parts = [*parts[:MOST_IN_A_ROW], "…", *_last_parts(numbers)]
     return ", ".join(parts)
+
+
+def _last_parts(numbers: Sequence[int]) -> list[str]:
+    parts: list[str] = []
+    end = len(numbers)
+    while len(parts) < MOST_IN_A_ROW:
+        begin = end - 1
+        while begin and numbers[begin] == numbers[begin - 1] + 1:
+            begin -= 1
+        parts = _in_a_row(numbers[begin:end]) + parts
+        end = begin
+    return parts[-MOST_IN_A_ROW:]
+
+
+def _in_a_row(numbers: Sequence[int]) -> list[str]:
+    """Numbers of which each is one more than the one before."""
+    return [f"{numbers[0]}-{numbers[-1]}"] if len(numbers) > 2 else list(map(str, numbers))
 
 
 # --- Let, Then, However, Instead ----------------------------------------------------------------------------

@@ -39,7 +39,7 @@ ANSWERS = {
 }
 """What is an answer, whatever was asked."""
 LONG_NAME = re.compile(r"[^\s\[(]{60,}")
-LEGEND = re.compile(r"(?<![\w.])\S+\[\d+,\d+\)\*?")
+LEGEND = re.compile(r"(?<![\w.])\S+(?: \([\d,]+ characters\))?\[\d+,\d+\)\*?")
 SECOND_TIMES = {
     "ADMIT-9": "with other ends of requests, of which no result has told anything yet,",
     "DET-1": "in another process, under another hash seed",

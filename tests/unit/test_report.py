@@ -14,8 +14,9 @@ from schedspec.conformance.check import Check, Depth, Failure
 from schedspec.conformance.determinism import Difference
 from schedspec.conformance.driver import Driver, replay
 from schedspec.conformance.instead import GLOSSARY, INSTEAD
-from schedspec.conformance.narrate import ranges
-from schedspec.conformance.page import MOST_LINES, WIDTH, Case, Page
+from schedspec.conformance.names import short_name
+from schedspec.conformance.narrate import MOST_IN_A_ROW, ranges
+from schedspec.conformance.page import LEGEND, MOST_LINES, WIDTH, Case, Page
 from schedspec.conformance.pasted import as_test
 from schedspec.conformance.recorded import case_of, judge, write_recorded
 from schedspec.conformance.script import COMPLETE, STEP, Op, Script, cancel, from_json, rounds, submit, to_json
@@ -355,3 +356,16 @@ def test_a_page_tells_lanes_prices_constants_and_what_a_request_asks_for() -> No
 def test_a_script_with_lanes_and_prices_survives() -> None:
     script = Script(FAIR, 3, (ASKED, STEP))
     assert from_json(json.loads(json.dumps(to_json(script)))) == script
+
+
+def test_long_rows_are_read_at_their_ends_only() -> None:
+    row = [*range(100), *([7] * 2_000_000), 1, 2, 3]
+    short = ranges(row)
+    assert short.startswith("0-99, 7, 7, ")
+    assert short.endswith(", 7, 1-3")
+    assert short.count(", ") == 2 * MOST_IN_A_ROW
+
+
+def test_the_legend_names_whoever_has_a_long_name() -> None:
+    entry = f"{short_name('a' * 1_000_000)}[0,3)*"
+    assert LEGEND.findall(f"runs {entry}, b[3,4)") == [entry, "b[3,4)"]
