@@ -161,7 +161,7 @@ build/go/bin/go:
 	$(PYTHON) -m venv .venv-ray
 	.venv-ray/bin/python -m pip --disable-pip-version-check install -q -c constraints.txt setuptools
 	.venv-ray/bin/python -m pip --disable-pip-version-check install -q -c constraints.txt --no-build-isolation \
-	  -e '.[check,optimized,ray,zstd]' pytest
+	  -e '.[check,optimized,ray,reproduce,zstd]' pytest
 	@touch $@
 
 # By itself: what it needs to run, without what it plots and serves with.

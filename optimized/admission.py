@@ -6,6 +6,7 @@ from attrs import define, field
 
 from ..spec.vocabulary import Settings
 from .job import Job
+from .plain_clients import PlainClients
 from .queue import Queue
 
 Admission = tuple[Job, int, int]
@@ -34,22 +35,28 @@ class Room:
 
 @define(eq=False)
 class Entrance:
-    """`most`: tokens of one request in one step."""
+    """`most`: tokens of one request in one step.  `heads`: the queue, where it admits by itself: the first who does not
+    fit ends it, and nothing but blocks, seats and tokens is counted."""
 
     settings: Settings
     queue: Queue
     most: int = field(init=False)
     is_capped: bool = field(init=False)
     reserved: Callable[[Job, int], int] = field(init=False)
+    heads: PlainClients | None = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         s = self.settings
         self.most = (s.chunk_tokens if s.chunked_prefill else 0) or s.token_budget
         self.is_capped = bool(self.queue.has_caps or s.prefilling_requests or s.resident_tokens)
         self.reserved = RESERVED[s.reserve]
+        looks_first = isinstance(self.queue, PlainClients) and s.at_blocked_head == "break" and not self.is_capped
+        self.heads = self.queue if looks_first else None  # type: ignore[assignment]
 
     def admit(self, room: Room) -> list[Admission]:
         """Who enters, with how many tokens and how many blocks.  The room shrinks."""
+        if self.heads is not None:
+            return self.heads.admit(self, room)
         queue, size, watermark = self.queue, self.settings.block_size, self.settings.watermark_blocks
         reserved, first_tokens, is_capped = self.reserved, self.first_tokens, self.is_capped
         admitted: list[Admission] = []

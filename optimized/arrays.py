@@ -68,19 +68,15 @@ class Rows:
             job.row = row
         rows = np.array(numbers, dtype=np.int64)
         self.taken[rows] = True
+        lengths = []
+        for job, blocks in zip(jobs, held.tolist(), strict=True):
+            outputs, declared = job.outputs, job.declared
+            known = job.prompt + outputs
+            lengths.append((0, known, 0, outputs, declared - outputs, declared, blocks, known))
         if count == 1:
-            job, outputs, known = jobs[0], jobs[0].outputs, jobs[0].known
-            left = job.declared - outputs
-            self.columns[:OF_LENGTHS, numbers[0]] = (0, known, 0, outputs, left, job.declared, held[0], known)
-            return rows
-        lengths = np.array([(job.prompt, job.outputs, job.declared) for job in jobs], dtype=np.int64)
-        prompt, outputs, declared = lengths.T
-        self.issued[rows] = self.computed[rows] = 0
-        self.left[rows] = self.prefill_end[rows] = prompt + outputs
-        self.outputs[rows] = outputs
-        self.samples_left[rows] = declared - outputs
-        self.declared[rows] = declared
-        self.held[rows] = held
+            self.columns[:OF_LENGTHS, numbers[0]] = lengths[0]
+        else:
+            self.columns[:OF_LENGTHS, rows] = np.array(lengths, dtype=np.int64).T
         return rows
 
     def leave(self, rows: Ints) -> list[Job]:

@@ -22,6 +22,7 @@ class ClientQueue(Queue):
     `steepest`: no output of anybody costs more, in any counter."""
 
     keeps_order = False
+    hears_who_leaves = True
     settings: Settings
     tariff: Tariff
     caps: Caps = field(init=False)

@@ -37,11 +37,18 @@ Size = dict[tuple[str, ...], int]
 class Column:
     """An array of numbers or flags.  `size`: more than its largest number, and than its least one below nothing."""
 
-    __slots__ = ("_size", "values")
+    __slots__ = ("_all", "_size", "values")
 
     def __init__(self, values: Any) -> None:
         self.values = values
         self._size = 0
+        self._all: int | None = None
+
+    def is_all(self, value: int) -> bool:
+        """Whether all of it is the same as this number or flag."""
+        if self._all is None and np.count_nonzero(self.values == value) == len(self.values):
+            self._all = value
+        return self._all == value
 
     @property
     def size(self) -> int:
@@ -213,12 +220,17 @@ class Source:
         return [f"if not ({' and '.join(alike)}):", "    return False"] if alike else []
 
     def writes(self) -> list[str]:
-        """Cells last: gathered columns may be views of them."""
-        scan, values, written = self.scan, ["X = W.exercised"], []
+        """Cells last: gathered columns may be views of them, and are where places follow on each other; what is added
+        to a cell is added there then."""
+        scan, values, written = self.scan, ["X = W.exercised", "seen = type(k) is slice"], []
         for number, (name, cell) in enumerate(scan.cells.items()):
             if cell_of(cell) == name:
                 continue  # it stays as it was
             text = self.text(cell)
+            if cell.op in ("add", "sub") and cell_of(cell.args[0]) == name and not text.isidentifier():
+                sign, more = _SIGNS[cell.op], self._ready(cell.args[1], f"d_{number}", values)
+                written += [f"v_{name} {sign}= {more}", "if not seen:", f"    T.at_{name}[k] = v_{name}"]
+                continue
             if text.startswith("v_") or not text.isidentifier():
                 values.append(f"t_{number} = {text}{'.copy()' if text.startswith('v_') else ''}")
                 text = f"t_{number}"
@@ -235,6 +247,14 @@ class Source:
                 values.append(f"W.{name} += " + (f"int({text}.sum())" if varies(term) else f"n * {text}"))
         values += [f"W.{name} = {self.text(term)}" for name, term in scan.assigned.items()]
         return [*values, *written]
+
+    def _ready(self, term: Term, name: str, lines: list[str]) -> str:
+        """What it is before anything is written."""
+        text = self.text(term)
+        if not varies(term):
+            return text
+        lines.append(f"{name} = {text}{'.copy()' if text.startswith('v_') else ''}")
+        return name
 
     def _times(self, condition: Term | None) -> str:
         """How many entries exercise a guard."""

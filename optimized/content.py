@@ -13,10 +13,10 @@ import numpy as np
 from attrs import Factory, define, evolve
 
 from schedspec.spec.content import BadRead, Content, ContentShadow
-from schedspec.spec.tracks import ROOT, InFlight, Track, chained
+from schedspec.spec.tracks import InFlight, Track, chained
 
 from .columns import Column
-from .later import IDS, LAST, VERIFIED, Later, grown
+from .later import IDS, LAST, TABLE, VERIFIED, Later, grown
 
 PRIME_1, PRIME_2, PRIME_5 = (
     np.uint64(11400714785074694791),
@@ -193,9 +193,9 @@ class ColumnShadow(ContentShadow):
     def _opened(self, tracks: Sequence[Track], at: Any, positions: Any) -> bool:
         """Whoever is at the start of a block writes to one that nobody else has, and that nobody else begins."""
         places = (positions // self.block_size).tolist()
-        if any(place >= len(track.table) for track, place in zip(tracks, places, strict=True)):
+        if any(place >= len(TABLE.__get__(track)) for track, place in zip(tracks, places, strict=True)):
             return False
-        blocks = [track.table[place] for track, place in zip(tracks, places, strict=True)]
+        blocks = [TABLE.__get__(track)[place] for track, place in zip(tracks, places, strict=True)]
         if not 0 <= min(blocks) <= max(blocks) < self.pool_blocks or len(set(blocks)) < len(blocks):
             return False
         if self.held[blocks].any():
@@ -210,17 +210,18 @@ class ColumnShadow(ContentShadow):
 
     def _is_its_own(self, track: Track, place: int, block: int) -> bool:
         """Nobody has to verify again what stood there, not even the writer."""
-        return track.table.index(block) == place and all(holder is track for holder in self.holders(block))
+        return TABLE.__get__(track).index(block) == place and all(holder is track for holder in self.holders(block))
 
     def _begun(self, row: int, track: Track) -> list[int]:
         """The blocks of its table that it has written to."""
-        return track.table[: -(-int(self.fronts.position[row]) // self.block_size)]
+        begun: list[int] = TABLE.__get__(track)[: -(-int(self.fronts.position[row]) // self.block_size)]
+        return begun
 
     def _tell(self, row: int, track: Track, identities: list[int]) -> None:
         """The track and its blocks hear what it wrote."""
         if not identities:
             return
-        size, table = self.block_size, track.table
+        size, table = self.block_size, TABLE.__get__(track)
         ids = IDS.__get__(track)
         first = len(ids) // size
         ids.extend(identities)
@@ -298,7 +299,7 @@ class ColumnShadow(ContentShadow):
         ahead = len(tokens) - len(ids)
         if not (0 <= offset < size and len(content) == offset and len(ids) > 0 and 0 <= ahead <= 1):
             return
-        begun = track.table[: -(-len(ids) // size)]
+        begun = TABLE.__get__(track)[: -(-len(ids) // size)]
         if len(begun) * size < len(ids) or not 0 <= min(begun) <= max(begun) < self.pool_blocks:
             return
         if offset and (content[-1] != ids[-1] or self.blocks.get(begun[-1]) is not content or self.held[begun[-1]]):
@@ -318,7 +319,7 @@ def _identify(track: Track, end: int) -> None:
     """`id_at(end - 1)` without a call for each token."""
     ids, tokens = track.ids, track.tokens
     if len(ids) < end <= len(tokens):
-        parent, append = ids[-1] if ids else ROOT, ids.append
+        parent, append = ids[-1] if ids else track.root, ids.append
         for token in tokens[len(ids) : end]:
             parent = hash((parent, token))
             append(parent)

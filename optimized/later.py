@@ -11,12 +11,13 @@ import numpy as np
 
 from schedspec.spec.tracks import Track
 
-WIDTH = 64
+WIDTH = 128
 
 IDS: Any = vars(Track)["ids"]
 VERIFIED: Any = vars(Track)["verified_blocks"]
 LAST: Any = vars(Track)["last_content"]
 TOKENS: Any = vars(Track)["tokens"]
+TABLE: Any = vars(Track)["table"]
 
 
 class Later:
@@ -35,13 +36,20 @@ class Later:
 
     @property
     def is_full(self) -> bool:
-        """Whoever has waited longest has no place left: take all."""
+        """Somebody has no place left: take all."""
+        if self.times >= WIDTH:
+            self.times = int(self.used.max())
         return self.times >= WIDTH
 
     def put(self, at: Any, values: Any) -> None:
-        """One for each of these rows, none of which comes twice."""
+        """One for each of these rows, none of which comes twice; `at`: an array of them, or a slice."""
         used = self.used[at]
-        self.kept.ravel()[used * self.rows + at] = values
+        first = int(used[0])
+        if np.count_nonzero(used == first) == len(used):  # most often all have waited as long
+            self.kept[first, at] = values
+        else:
+            rows = np.arange(at.start, at.stop) if isinstance(at, slice) else at
+            self.kept.ravel()[used * self.rows + rows] = values
         self.used[at] = used + 1
         self.times += 1
 
@@ -85,6 +93,6 @@ def listening(settle: Callable[[Track], None]) -> type[Track]:
 
         return property(get, put)
 
-    slots = {"tokens": TOKENS, "ids": IDS, "verified_blocks": VERIFIED, "last_content": LAST}
+    slots = {"tokens": TOKENS, "ids": IDS, "verified_blocks": VERIFIED, "last_content": LAST, "table": TABLE}
     heard = {name: watched(slot) for name, slot in slots.items()}
     return type("ListeningTrack", (Track,), {"__slots__": (), **heard})

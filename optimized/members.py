@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
+from operator import attrgetter
 
 from attrs import Factory, define, field
 
@@ -133,10 +134,10 @@ class Group:
 
     def __attrs_post_init__(self) -> None:
         self.by_counter = type(self.sharing).rank is Sharing.rank and not (self.credit or self.holds)
-        self.counted = CounterRace(self.service, lambda member: member.waiting, self.numbered)
+        self.counted = CounterRace(self.service, attrgetter("waiting"), self.numbered)
         self.race = Race(self.rank)
         if self.by_counter:
-            self.race = CounterRace(self.service, lambda member: member.line.size, self.numbered)
+            self.race = CounterRace(self.service, attrgetter("line.size"), self.numbered)
 
     def member(self, name: str) -> Member:
         if name not in self.members:

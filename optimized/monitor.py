@@ -14,16 +14,16 @@ import numpy as np
 from attrs import define
 
 from schedspec.spec.content import ContentShadow
-from schedspec.spec.protocol import Naturals
 from schedspec.spec.relation import Engine, registry
 from schedspec.spec.tracks import InFlight, Track
+from schedspec.spec.values import Naturals
 from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import Header, Message, Outcome, Plan
 
 from .cells import Table
 from .columns import Column, Together, column_of, function_of
 from .content import IS_CHAINED, ColumnShadow, Standing
-from .later import TOKENS, Later, grown, listening
+from .later import TABLE, TOKENS, Later, grown, listening
 from .moves import COUNT, OFTEN, Moves
 from .scans import NoScan, Scan, scan_of
 from .steady import Rounds
@@ -66,7 +66,7 @@ class BulkMonitor(Moves):
         fewest: int = FEWEST,
     ) -> None:
         self._arrays: list[tuple[Any, str, Column]] = []
-        self._later = Later()
+        self._later, self._blocks = Later(), Later()
         self._listening = listening(self._settle_track)
         self._listens: Any = np.zeros(0, np.bool_)
         self._live: Any = np.zeros(0, np.bool_)
@@ -112,14 +112,21 @@ class BulkMonitor(Moves):
 
     def _group_of(self, requests: Sequence[str]) -> Group | None:
         """None if one of them is unknown, has ended, comes twice or has a number that is too large."""
-        seen = next((seen for seen in self._seen if seen[0] is requests), None)
-        if seen is None:
-            column = requests if isinstance(requests, tuple) else tuple(requests)
-            known = next((group for group in self._groups if column == group.requests), None)
-            seen = requests, known or self._new_group(column)
-            self._seen = [seen, *self._seen[: GROUPS - 1]]
-        group, odd = seen[1], self._table.odd
+        group: Group | None
+        for column, group in self._seen:  # noqa: B007  # it is used behind the loop
+            if column is requests:
+                break
+        else:
+            group = self._look_up(requests)
+        odd = self._table.odd
         return group if not odd or group is None or odd.isdisjoint(group.rows) else None
+
+    def _look_up(self, requests: Sequence[str]) -> Group | None:
+        column = requests if isinstance(requests, tuple) else tuple(requests)
+        known = next((group for group in self._groups if column == group.requests), None)
+        group = known or self._new_group(column)
+        self._seen = [(requests, group), *self._seen[: GROUPS - 1]]
+        return group
 
     def _new_group(self, column: tuple[str, ...]) -> Group | None:
         rows: list[Any] = list(map(self._table.index.get, column))
@@ -159,6 +166,7 @@ class BulkMonitor(Moves):
             self._live, self._listens = grown(self._live, table.rows), grown(self._listens, table.rows)
             self._by_row += [None] * (table.rows - len(self._by_row))
             self._later.reach(table.rows)
+            self._blocks.reach(table.rows)
             if self._content is not None:
                 self._content.reach(table.rows)
         self._by_row[row], self._live[row] = track, not track.ended
@@ -265,14 +273,10 @@ class BulkMonitor(Moves):
             super()._delivered(requests, tokens)
             return
         self._fire_many("Deliver", requests, tokens, outcome.token)
-        at = group.tracks.at
-        heard = self._listens[at]
-        if np.count_nonzero(heard) < len(heard):
-            for place in np.flatnonzero(~heard).tolist():
-                self._listen(at[place], group.tracks[place])
-        self._later.put(at, values.values)
+        self._listen_all(group.tracks.at, self._listens[group.at])
+        self._later.put(group.at, values.values)
         if self._content is not None:
-            self._content.delivered(at, values)
+            self._content.delivered(group.tracks.at, values)
         if self._later.is_full:
             hand_over(self._later, self._track_at)
 
@@ -280,6 +284,11 @@ class BulkMonitor(Moves):
         """A token that they are about to get has no place in an array."""
         for track in filter(None, map(self.tracks.get, requests)):
             track.tokens = list(track.tokens)
+
+    def _listen_all(self, rows: Any, heard: Any) -> None:
+        if np.count_nonzero(heard) < len(heard):
+            for row in rows[~heard].tolist():
+                self._listen(row, self._track_at(row))
 
     def _listen(self, row: int, track: Track) -> None:
         """From here on it is told later."""
@@ -292,8 +301,26 @@ class BulkMonitor(Moves):
         row = self._table.index[track.id]
         self._listens[row] = False
         TOKENS.__get__(track).extend(self._later.take(row))
+        if self._blocks.times:
+            TABLE.__get__(track).extend(self._blocks.take(row))
         if self._content is not None:
             self._content.leave(row, track)
+
+    def _have_taken(self, rows: Any, blocks: Any) -> None:
+        if self._content is not None:  # it looks at tables
+            super()._have_taken(rows, blocks)
+            return
+        self._listen_all(rows, self._listens[rows])
+        self._blocks.put(rows, blocks)
+        if self._blocks.is_full:
+            for row, some in self._blocks.take_all():
+                TABLE.__get__(self._track_at(row)).extend(some)
+
+    def _table_of(self, track: Track) -> list[int]:
+        table: list[int] = TABLE.__get__(track)
+        if self._blocks.times and isinstance(track, self._listening):
+            table.extend(self._blocks.take(self._table.index[track.id]))
+        return table
 
     def _check_writes(self, tracks: Sequence[Track], plan: Plan) -> None:
         group = self._in_bulk(plan.request) if self.world.indexed else None
@@ -314,8 +341,6 @@ class BulkMonitor(Moves):
 
     def _replace_table(self, track: Track, table: list[int]) -> None:
         self._shares += 1
-        if isinstance(track, self._listening):
-            self._settle_track(track)  # while it still stands in the table that it was written by
         super()._replace_table(track, table)
 
 

@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import chain, compress
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -33,6 +32,7 @@ class Moves(Monitor):
     _table: Table
     _functions: dict[str, Any]
     _without: str | None
+    _live: Any
 
     def _begin_moves(self) -> None:
         self._in_place: dict[str, InPlace] = {}
@@ -72,6 +72,13 @@ class Moves(Monitor):
         cells: list[int] = getattr(table, "at_" + name)[self._places_of(requests)].tolist()
         return cells
 
+    def most_apart(self, requests: Sequence[str], name: str, other: str) -> int:
+        table = self._table
+        if not self._functions or {name, other}.difference(table.maps) or table.odd or not requests:
+            return super().most_apart(requests, name, other)
+        at = self._places_of(requests)
+        return int(np.maximum.reduce(getattr(table, "at_" + name)[at] - getattr(table, "at_" + other)[at]))
+
     def running_among(self, requests: Iterable[str]) -> list[str]:
         some, running = list(requests), self.world.running
         if isinstance(running, ColumnSet):
@@ -79,12 +86,24 @@ class Moves(Monitor):
             return list(compress(some, chosen.tolist())) if np.count_nonzero(chosen) < len(some) else some
         return super().running_among(some)
 
+    def _places_of_living(self, requests: Sequence[str]) -> Any:
+        """Their rows; None where one is a stranger or has ended."""
+        column = tuple(requests)
+        try:
+            places = np.fromiter(map(self._table.index.__getitem__, column), np.int64, len(column))
+        except KeyError:
+            return None
+        if np.count_nonzero(self._live[places]) < len(column):
+            return None
+        self._named = column, places
+        return places
+
     def _places_of(self, requests: Sequence[str]) -> Any:
         """Their rows; most often these were asked for just before."""
         column = tuple(requests)
         if column != self._named[0]:
             index = self._table.index
-            self._named = column, np.array([index[request] for request in column], dtype=np.int64)
+            self._named = column, np.fromiter(map(index.__getitem__, column), np.int64, len(column))
         return self._named[1]
 
     def _fire_in_place(self, event: str, *columns: Sequence[Any]) -> None:
@@ -100,24 +119,20 @@ class Moves(Monitor):
                 super()._fire_many(event, *columns)
                 return
             beside = (self._pool,)
-        elif self._fire_together(event, columns, None):
+        elif self._fire_together(event, columns):
             return
         function(self.world, self._table, *beside, *columns)
         if self.world.failed:
             self._note(event, list(zip(*columns, strict=True)))
 
-    def _fire_together(self, event: str, columns: Sequence[Sequence[Any]], blocks: Any) -> bool:
-        """Where no request comes twice, and nothing fails."""
+    def _fire_together(self, event: str, columns: Sequence[Sequence[Any]]) -> bool:
+        """Requests, none of which comes twice; where nothing fails."""
         function, requests = self._together.get(event), columns[0]
         count = len(requests)
         if function is None or count < min(FEW, self.fewest):
             return False
-        if _ONCE[event] != "request" and len(set(requests)) < count:
-            return False
-        places = [self._table, self._places_of(requests)]
-        if blocks is not None:
-            places += [self._pool, blocks]
-        done = bool(function(self.world, *places, count, *columns))  # None where a number might not fit
+        places = self._places_of(requests)
+        done = bool(function(self.world, self._table, places, count, *columns))  # None where a number might not fit
         self.together += count * done
         return done
 
@@ -147,46 +162,67 @@ class Moves(Monitor):
 
     def _move_together(self, kind: str, deltas: Sequence[Delta]) -> bool:
         """False, and nothing happened, where one of them has to see what the others did."""
-        requests, moved = [delta[1] for delta in deltas], [delta[2] for delta in deltas]
+        _, requests, moved = zip(*deltas, strict=True)
         blocks = list(chain.from_iterable(moved))
         count = len(blocks)
-        tracks = list(map(self.tracks.get, requests))
-        if (
-            self.explain
-            or count < 2
-            or None in tracks
-            or len(set(blocks)) < count
-            or self.parking.pins
-            or self.deferred
-        ):
+        if self.explain or count < 2 or len(set(blocks)) < count or self.parking.pins or self.deferred:
             return False
         one_each = count == len(requests) and all(moved)
+        if kind == "took" and one_each and self._take_each(requests, blocks):
+            return True
+        tracks = list(map(self.tracks.get, requests))
+        if None in tracks:
+            return False
         holders = requests if one_each else [r for r, some in zip(requests, moved, strict=True) for _ in some]
         if kind == "gave":
             self._fire_in_place("Give", holders, blocks)
             for track, some in zip(tracks, moved, strict=True):
                 self._gave_back(track, some)  # type: ignore[arg-type]
             return True
-        if one_each and self._take_each(requests, blocks):
-            taken = [1] * count
-        else:
-            taken = self._available_among(moved, blocks)
-            self._fire_in_place("Take", holders, blocks)
-        deque(map(list.extend, map(_TABLE, tracks), moved), 0)
+        taken = self._available_among(moved, blocks)
+        self._fire_in_place("Take", holders, blocks)
+        deque(map(list.extend, map(self._table_of, tracks), moved), 0)  # type: ignore[arg-type]
+        self._have_acquired(requests, taken)
+        return True
+
+    def _have_acquired(self, requests: Sequence[str], taken: Iterable[int]) -> None:
+        """So many blocks each that were to be had."""
         self._touched.update(dict.fromkeys(requests))
         if self.view is not None:
             acquired = self.view.acquired
-            if len(requests) == len(self._touched) and not acquired:  # each of them once
-                acquired.update(zip(requests, taken, strict=True))
-                return True
             for request, number in zip(requests, taken, strict=True):
                 acquired[request] = acquired.get(request, 0) + number
-        return True
 
     def _take_each(self, requests: Sequence[str], blocks: list[int]) -> bool:
-        """A block each, that was to be had."""
-        rows = None if self._pool is None else self._rows_of(blocks)
-        return rows is not None and self._fire_together("Take", (requests, blocks), rows)
+        """A block each, that was to be had, of requests that live and none of which comes twice."""
+        function, count = self._together.get("Take"), len(blocks)
+        if self._pool is None or function is None or count < min(FEW, self.fewest):
+            return False
+        once: dict[str, Any] = dict.fromkeys(requests, 1)
+        rows, places = self._rows_of(blocks), self._places_of_living(requests)
+        if rows is None or places is None or len(once) < count:
+            return False
+        if not function(self.world, self._table, places, self._pool, rows, count, requests, blocks):
+            return False
+        self.together += count
+        self._have_taken(places, rows)
+        self._touched.update(once)
+        if self.view is None:
+            return True
+        if self.view.acquired:
+            self._have_acquired(requests, once.values())
+        else:
+            self.view.acquired.update(once)
+        return True
+
+    def _have_taken(self, rows: Any, blocks: Any) -> None:
+        """A block each is behind the tables of these."""
+        for row, block in zip(rows.tolist(), blocks.tolist(), strict=True):
+            self._table_of(self._track_at(row)).append(block)
+
+    def _table_of(self, track: Track) -> list[int]:
+        """With all blocks that it has taken."""
+        return track.table
 
     def _rows_of(self, blocks: Sequence[int]) -> Any:
         """In the pool; most often these were asked for just before."""
@@ -214,7 +250,6 @@ class Moves(Monitor):
 
 
 _MOVES = ("took", "gave")
-_TABLE = attrgetter("table")
 _ONCE = {"Take": "block", "Give": "block", "Grown": "request"}
 """Events that go through memory, many in a row, and what of them comes once."""
 

@@ -115,6 +115,7 @@ def of_sharing(settings: Settings) -> dict[str, bool]:
         "per_chunk": of_service and settings.charge_prompt == "chunk",
         "prediction": of_service and settings.charge_prediction,
         "aged_sharing": of_service and settings.aging_picks > 0,
+        "aging_due": settings.policy in ("vtc", "lanes") and settings.aging_picks > 0,
         "shares": of_lanes,
         "burst": of_lanes,
         "borrowing": of_lanes and all(lane.maximum_percent == 100 for lane in settings.lanes),

@@ -22,6 +22,8 @@ class Queue:
     size: int
     keeps_order = True
     """Who is next stays so while nobody comes, goes or is admitted, whatever is served meanwhile."""
+    hears_who_leaves = False
+    """Whether it makes a difference that somebody was `released` or has `ended`."""
 
     def push(self, job: Job) -> None:
         """It waits from now on."""
@@ -180,7 +182,7 @@ class GuardedQueue(Queue):
     def _look_at_the_young(self) -> None:
         while self.young and self._has_seen_enough(self.young[0][1]):
             job, spell = self.young.popleft()
-            if self.spells.get(job) is spell and not (spell.is_out or spell.is_next):
+            if job in self.spells and not (spell.is_out or spell.is_next):  # of an older spell it was taken out
                 self.order.left(job)
                 self.next.push(job)
                 spell.is_next = True

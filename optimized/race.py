@@ -89,7 +89,8 @@ class CounterRace:
             heappush(self.heap, entry)
 
     def first(self) -> Member | None:
-        heap, listed, members, of = self.heap, self.listed, self.members, self.service.of
+        heap, listed, members, service = self.heap, self.listed, self.members, self.service
+        written, since, rates, ticks = service.written, service.one_since, service.one_rate, service.ticks
         if len(heap) > self.most:
             heap.clear()
         while heap or self._refill():
@@ -99,7 +100,8 @@ class CounterRace:
                 heappop(heap)
                 continue
             member = members[number]
-            entry = of(member.account) << NUMBER_BITS | number
+            account = member.account
+            entry = (written[account] + since[account] + ticks * rates[account]) << NUMBER_BITS | number
             if entry == bound and self.waits(member):
                 return member
             if entry == bound or entry >= self.limit:

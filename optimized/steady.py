@@ -18,15 +18,11 @@ from schedspec.spec.terms import Term, rebuild, walk
 
 from .cells import Table
 from .columns import Column, Source, Together, function_from
+from .growth import FOR_EVER, Forms, form_of, growth_of, rise_of, rounds_left, scalars_in
 from .scans import Scan, cell_of, varies
 
-FOR_EVER = 1 << 62
 FEWEST_ROUNDS = 2
 """Where a comparison is due sooner than that, nothing is gained."""
-
-Form = tuple[str | None, int] | None
-"""What a cell holds, by what it was when the round began: a cell and a number more, or a number; None: unknown."""
-Forms = Mapping[str, Form]
 
 
 def leaves_of(scan: Scan) -> list[Term]:
@@ -97,66 +93,18 @@ def _put(term: Term, defined: Mapping[str, Term]) -> Term:
 # --- how cells grow -------------------------------------------------------------------------------------------------
 
 
-def form_of(term: Term, forms: Forms) -> Form:
-    name = cell_of(term)
-    if name is not None:
-        return forms.get(name)
-    if term.op == "const":
-        return None, int(term.args[0])
-    if term.op in ("add", "sub"):
-        left, right = (form_of(part, forms) for part in term.args)
-        if left is None or right is None:
-            return None
-        if term.op == "add" and left[0] is None:
-            left, right = right, left
-        if right[0] is None:
-            return left[0], left[1] + right[1] if term.op == "add" else left[1] - right[1]
-    return None
-
-
 def after(part: Part, forms: Forms) -> Forms:
     """The forms behind an event."""
     return {**forms, **{name: form_of(cell, forms) for name, cell in part.scan.cells.items()}}
 
 
-def growth_of(forms: Forms) -> dict[str | None, int]:
-    """By how much a cell grows in a round of which these are the forms behind it, from the second round on; not named
-    where that is unknown.  A number alone does not grow."""
-    alone: dict[str | None, int] = {n: form[1] for n, form in forms.items() if form is not None and form[0] == n}
-    grows: dict[str | None, int] = {None: 0, **alone}
-    for name, form in forms.items():
-        if form is not None and form[0] in (None, *alone):
-            grows.setdefault(name, grows[form[0]])
-    return grows
-
-
 def slope_of(leaf: Term, part: Part, forms: Forms, grows: Mapping[str | None, int]) -> int | None:
     """By how much right and left come apart in a round; None if that is unknown."""
     sides = leaf.args if leaf.op in _COMPARE else (leaf,)
-    slopes = []
-    for side in sides:
-        form = form_of(_put(side, part.defined), forms)
-        if form is None or form[0] not in grows:
-            return None
-        slopes.append(grows[form[0]])
-    return slopes[-1] - slopes[0] if len(slopes) > 1 else slopes[0]
-
-
-def rounds_left(op: str, value: bool, slope: int, least: int, most: int) -> int:
-    """For how many more rounds a comparison comes out the same for all, if right less left is from `least` to `most`
-    and grows by `slope` in each."""
-    if slope == 0:
-        return FOR_EVER
-    if op == "eq":
-        if value or least <= 0 <= most:
-            return 0
-        room = least - 1 if least > 0 else -most - 1
-        towards = slope < 0 if least > 0 else slope > 0
-    elif value:
-        room, towards = least - (op == "lt"), slope < 0
-    else:
-        room, towards = -most - (op == "le"), slope > 0
-    return room // abs(slope) if towards else FOR_EVER
+    slopes = [rise_of(_put(side, part.defined), forms, grows) for side in sides]
+    if None in slopes:
+        return None
+    return slopes[-1] - slopes[0] if len(slopes) > 1 else slopes[0]  # type: ignore[operator]
 
 
 # --- functions ------------------------------------------------------------------------------------------------------
@@ -190,8 +138,15 @@ class _Steady(Source):
         self.bounds(scan, terms)
         self.gathered([*terms, *scan.terms])
         self.shared([*terms, *scan.terms])
-        each = [self.text(t) if value else self.denied(t) for t, (_, value) in zip(terms, asked, strict=True)]
-        tests = [f"if count_nonzero({' & '.join(each)}) != n:", "    return False"] if each else []
+        alike, each = [], []
+        for term, (_, value) in zip(terms, asked, strict=True):
+            column = _column_that_is(term, value)
+            if column is not None:
+                alike.append(f"not {column}")
+            else:
+                each.append(self.text(term) if value else self.denied(term))
+        alike += [f"count_nonzero({' & '.join(each)}) != n"] if each else []
+        tests = [f"if {' or '.join(alike)}:", "    return False"] if alike else []
         ends = [*tests, *self.demands(), *self.writes(), f"W.events[{scan.event!r}] += n"]
         return self.function("steady", [*ends, "if reach > T.reach:", "    T.reach = reach", "return True"])
 
@@ -199,6 +154,15 @@ class _Steady(Source):
         if term.op == "eq" and term.key() not in self.names:
             return f"({self.text(term.args[0])} != {self.text(term.args[1])})"
         return f"(~{self.text(term)})"
+
+
+def _column_that_is(term: Term, value: bool) -> str | None:
+    """That a field is the same in all entries is asked of its column."""
+    if term.op == "field" and term.sort.name == "Bool":
+        return f"c_{term.args[0]}.is_all({value})"
+    if value and term.op == "eq" and term.args[0].op == "field" and term.args[1].op == "const":
+        return f"c_{term.args[0].args[0]}.is_all({term.args[1].args[0]!r})"
+    return None
 
 
 @cache
@@ -229,12 +193,31 @@ def _steady_function(part: Part, asked: tuple[int, ...]) -> Callable[..., bool]:
 @define(eq=False)
 class Turn:
     """An event in the round of a group.  `left`: for so many more rounds `function` may be asked; `apart`: right less
-    left, least and most, of the leaves that are compared."""
+    left, least and most, of the leaves that are compared; `scalars`: numbers of the whole state that it reads, as they
+    were last, and their `growth` in a round."""
 
     part: Part
     apart: Mapping[int, tuple[int, int]] | None
     function: Callable[..., bool] | None = None
     left: int = 0
+    scalars: dict[str, int] = Factory(dict)
+    growth: dict[str, int] = Factory(dict)
+
+    def look_at(self, world: Any, before: "Turn | None") -> None:
+        """Numbers of the whole state, and by how much they have grown since."""
+        part = self.part
+        self.scalars = {name: getattr(world, name) for name in scalars_in((*part.leaves, *part.scan.cells.values()))}
+        if before is not None:
+            self.growth = {n: value - before.scalars[n] for n, value in self.scalars.items() if n in before.scalars}
+
+    def is_as_forecast(self, world: Any) -> bool:
+        """Whether they have grown by as much again."""
+        for name, growth in self.growth.items():
+            value = getattr(world, name)
+            if value - self.scalars[name] != growth:
+                return False
+            self.scalars[name] = value
+        return True
 
 
 @define(eq=False)
@@ -260,7 +243,7 @@ class Rounds:
             self._begin(event, group)
         turn = self.turns.get(event)
         if turn is not None and turn.function is not None:
-            if turn.left > 0 and turn.function(*given):
+            if turn.left > 0 and turn.is_as_forecast(world) and turn.function(*given):
                 turn.left -= 1
                 self.forecast += 1
                 return True
@@ -301,7 +284,8 @@ class Rounds:
             for number in (number for number, leaf in enumerate(leaves) if leaf.op in _COMPARE):
                 column = _apart(scan, number)(*given)
                 apart[number] = int(column.min()), int(column.max())
-        self.turns[scan.event] = Turn(part, apart)
+        turn = self.turns[scan.event] = Turn(part, apart)
+        turn.look_at(given[0], before)
 
     def _next_lap(self) -> None:
         self.laps += 1
@@ -315,12 +299,21 @@ class Rounds:
         for event in self.order:
             before[event] = forms
             forms = {n: f for n, f in after(self.turns[event].part, forms).items() if n not in self.foreign}
-        grows = growth_of(forms)
+        grows = growth_of(forms, self._growth_of_scalars())
         for event in self.order:
             self._promise(self.turns[event], before[event], grows)
 
+    def _growth_of_scalars(self) -> dict[str, int]:
+        """Where it is the same at each event that reads them."""
+        seen: dict[str, set[int]] = {}
+        for turn in self.turns.values():
+            for name, growth in turn.growth.items():
+                seen.setdefault(f"W.{name}", set()).add(growth)
+        return {name: growths.pop() for name, growths in seen.items() if len(growths) == 1}
+
     def _promise(self, turn: Turn, forms: Forms, grows: Mapping[str | None, int]) -> None:
         part, apart, asked, left = turn.part, turn.apart or {}, [], FOR_EVER
+        trusted = scalars_in(part.scan.cells.values())
         for number, (leaf, value) in enumerate(part.known()):
             if value is None:
                 continue
@@ -332,4 +325,6 @@ class Rounds:
                 asked.append(number)
             else:
                 left = min(left, rounds)
+                trusted |= scalars_in([leaf])
+        turn.growth = {name: growth for name, growth in turn.growth.items() if name in trusted}
         turn.function, turn.left = _steady_function(part, tuple(asked)), left

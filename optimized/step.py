@@ -181,7 +181,13 @@ class Step(Running):
         return standing, batch.row[brings]
 
     def finish(self, rows: Ints, stopped: Bools) -> None:
-        for (job, gave), stop in zip(self.leave_rows(rows), stopped.tolist(), strict=True):
+        left = self.leave_rows(rows)
+        if not (self.record or self.queue.hears_who_leaves):
+            for job, _ in left:
+                job.is_live = False
+                del self.jobs[job.request.id]
+            return
+        for (job, gave), stop in zip(left, stopped.tolist(), strict=True):
             self.queue.released(job)
             self.end(job)
             if self.record:

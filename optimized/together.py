@@ -230,10 +230,7 @@ class _Together(Source):
         for name, cell in scan.cells.items():
             number = self.place[self._key_of(name)]
             text = self.text(cell)
-            if text.startswith("v_"):
-                values.append(f"t_{name} = {text}.copy()")
-                text = f"t_{name}"
-            elif varies(cell) and not text.isidentifier():
+            if varies(cell) and not text.isidentifier():
                 values.append(f"t_{name} = {text}")
                 text = f"t_{name}"
             lines = [f"T{number}.at_{name}[k{number}] = {text}"]

@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Collection
+from functools import cached_property
 
-from attrs import Factory, define, field
+from attrs import Factory, define
 
 from ..spec.reserves import power_of_two
 from ..spec.vocabulary import blocks_for
-from .caps import is_within, prefilling
+from .caps import prefilling
 from .classes import CLASSES, has_classes
 from .job import RUNNING, Job
 from .peak import Course, peak_blocks
@@ -32,11 +33,15 @@ class Room:
     released: set[int] = Factory(set)
     entering: list[Admission] = Factory(list)
     is_closed: bool = False
-    resident_tokens: int = field(
-        init=False,
-        default=Factory(lambda self: sum(job.request.declared_tokens for job in self.staying), takes_self=True),
-    )
-    prefilling: int = field(init=False, default=Factory(lambda self: prefilling(self.staying), takes_self=True))
+
+    @cached_property
+    def resident_tokens(self) -> int:
+        """Declared tokens of those who stay, and of those who have entered since."""
+        return sum(job.request.declared_tokens for job in self.staying)
+
+    @cached_property
+    def prefilling(self) -> int:
+        return prefilling(self.staying)
 
     @property
     def anything_runs(self) -> bool:
@@ -250,13 +255,14 @@ class Deciding:
 
     def caps_allow(self, job: Job, room: Room, *, anything_runs: bool) -> bool:
         """The caps on all who run, where tokens do not count for whoever is alone, and those of its client and lane."""
-        settings, tokens = self.state.settings, room.resident_tokens + job.request.declared_tokens
         if not (self.state.queue.may(job) and self.prefill_cap_allows(job, room)):
             return False
-        return not anything_runs or is_within(settings.resident_tokens, tokens)
+        most = self.state.settings.resident_tokens
+        return not (most and anything_runs) or room.resident_tokens + job.request.declared_tokens <= most
 
     def prefill_cap_allows(self, job: Job, room: Room) -> bool:
-        return not job.enters_prefill or is_within(self.state.settings.prefilling_requests, room.prefilling + 1)
+        most = self.state.settings.prefilling_requests
+        return not (most and job.enters_prefill) or room.prefilling < most
 
     def blocks_of(self, admission: Admission, room: Room) -> int:
         """What it takes of those that are available."""
@@ -273,8 +279,10 @@ class Deciding:
         room.counted |= self.revived(admission, room)
         room.seats -= 1
         room.budget -= admission.tokens
-        room.resident_tokens += admission.job.request.declared_tokens
-        room.prefilling += admission.job.enters_prefill
+        if self.state.settings.resident_tokens:
+            room.resident_tokens += admission.job.request.declared_tokens
+        if self.state.settings.prefilling_requests:
+            room.prefilling += admission.job.enters_prefill
         room.entering.append(admission)
 
     def reserved_tokens(self, job: Job, first: int) -> int:

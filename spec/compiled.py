@@ -49,19 +49,21 @@ class World:
         self.failed = []
         self.events: Counter[str] = Counter()
         self.exercised = [0] * conjuncts
-        for name, make in _makers(state).items():  # type: ignore[arg-type]  # a class is hashable
+        zeros, makers = _makers(state)  # type: ignore[arg-type]  # a class is hashable
+        vars(self).update(zeros)
+        for name, make in makers:
             setattr(self, name, make())
 
 
 @cache
-def _makers(state: type[State]) -> dict[str, Callable[[], Any]]:
-    """Attribute of a world -> what makes its first value."""
-    makers: dict[str, Callable[[], Any]] = {
-        name: _ZEROS.get(sort.name, _nobody) for name, sort in state.sorts.items() if sort.name != "Map"
-    }
-    for key, record in _record_classes(state).items():  # type: ignore[arg-type]
-        makers[key] = partial(Records, record)
-    return makers
+def _makers(state: type[State]) -> tuple[dict[str, Any], list[tuple[str, Callable[[], Any]]]]:
+    """First values of a world's attributes: those that all worlds share, and what makes the others."""
+    zeros = {name: _default(sort) for name, sort in state.sorts.items() if sort.name not in ("Map", "Set")}
+    makers: list[tuple[str, Callable[[], Any]]] = [
+        (name, set) for name, sort in state.sorts.items() if sort.name == "Set"
+    ]
+    makers += [(key, partial(Records, record)) for key, record in _record_classes(state).items()]  # type: ignore[arg-type]
+    return zeros, makers
 
 
 @cache
@@ -78,12 +80,9 @@ def _record_classes(state: type[State]) -> dict[str, type[Any]]:
 _ZEROS: dict[str, Callable[[], Any]] = {"Int": int, "Bool": bool, "Set": set}
 
 
-def _nobody() -> None:
-    """A key before anybody is named."""
-
-
 def _default(sort: Sort) -> Any:
-    """What a record starts with; a call for each number would take longer than all else of it."""
+    """What a record starts with; a call for each number would take longer than all else of it.  A key is None before
+    anybody is named."""
     if sort.name == "Set":
         return attrs.Factory(set)
     return _ZEROS[sort.name]() if sort.name in _ZEROS else None

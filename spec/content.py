@@ -65,9 +65,11 @@ class ContentShadow:
             for row, start in enumerate(step.start):
                 if start:
                     self._read(step, row, bad, start)
-        departed, append = step.departed, self._append
+        departed, tables, append = step.departed, step.tables, self._append
+        somebody_left = bool(departed or tables)
         for row, (track, start, tokens) in enumerate(zip(step.tracks, step.start, step.tokens, strict=True)):
-            identity = append(track, start) if tokens == 1 and not (departed and track in departed) else None
+            is_as_planned = not somebody_left or (track not in departed and track not in tables)
+            identity = append(track, start) if tokens == 1 and is_as_planned else None
             if identity is None:
                 self._write(track, step.table_of(track), start, start + tokens)
                 identity = 0
@@ -110,16 +112,38 @@ class ContentShadow:
     def _append(self, track: Track, start: int) -> int | None:
         """Most entries write one position behind what the last block holds of their own prefix: if all before it is
         verified, so is that.  The identity of the prefix then; None where nothing was done."""
-        content, ids, tokens = track.last_content, track.ids, track.tokens
-        offset = len(content)
-        if not 0 < offset < self.block_size - 1 or start != track.verified_blocks * self.block_size + offset:
+        content, ids, tokens, size = track.last_content, track.ids, track.tokens, self.block_size
+        if not 0 < len(ids) == start < len(tokens) or start != track.verified_blocks * size + len(content):
             return None
-        if not len(ids) == start < len(tokens) or content[-1] != ids[-1]:
+        last = ids[-1]
+        identity = hash((last, tokens[start]))  # `chained`, without a call for each entry
+        if not content:
+            begun = self._begin_block(track, start, identity)
+            if begun is None:
+                return None
+            content = track.last_content = begun
+        elif content[-1] != last or len(content) >= size:
             return None
-        identity = hash((ids[-1], tokens[start]))  # `chained`, without a call for each entry
         ids.append(identity)
         content.append(identity)
+        if len(content) == size:
+            track.verified_blocks += 1
+            track.last_content = []
         return identity
+
+    def _begin_block(self, track: Track, start: int, identity: int) -> Content | None:
+        """The block of a position that is the first in it, empty; None where it is not there, or what it holds is of
+        use to somebody."""
+        place = start // self.block_size
+        if start % self.block_size or place >= len(track.table):
+            return None
+        block = track.table[place]
+        content = self.blocks.setdefault(block, [])
+        if content:
+            if content[0] == identity or any(holder is not track for holder in self.holders(block)):
+                return None
+            content.clear()
+        return content
 
     def _write(self, track: Track, table: list[int], start: int, end: int) -> None:
         size = self.block_size
@@ -150,7 +174,7 @@ class ContentShadow:
             content.append(writer.id_at(position))
         for track in self.holders(block):
             track.doubt(block)
-        self.rewritten = True
+            self.rewritten |= track is not writer
 
     def _read(self, step: InFlight, row: int, bad: list[BadRead], end: int | None = None) -> int:
         """What an entry reads: all up to its own end, or to another one."""

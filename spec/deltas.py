@@ -6,8 +6,8 @@ from typing import Any
 from . import stays
 from .caps import held_lanes
 from .entering import ENDS, Entering
+from .errors import ProtocolError
 from .judging import Victim
-from .protocol import ProtocolError
 from .queueing import PRIORITY_WEIGHT
 from .relation import WAITING
 from .tracks import Track

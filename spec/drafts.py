@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from attrs import Factory, define, evolve
 
-from .protocol import ProtocolError
+from .errors import ProtocolError
 from .vocabulary import Outcome, Plan
 
 if TYPE_CHECKING:

@@ -4,17 +4,20 @@ from collections.abc import Collection
 
 from . import stays
 from .caps import held_by_client, usable_adapters
+from .errors import ProtocolError
 from .memory import Memory
-from .protocol import ProtocolError
 from .queueing import place_again, place_of
 from .relation import CANCELLED, EXPIRED, FAILED, FINISHED
 from .service import lane_of
-from .tracks import BlockPrefixes, Track
+from .tracks import BlockPrefixes, Track, root_of
 from .vocabulary import REFUSAL_REASONS, Delta, Receipt, Request, blocks_alone
 
 ENDS = {"finished": FINISHED, "failed": FAILED, "cancelled": CANCELLED, "expired": EXPIRED}
 AWAY = Receipt(verdict="refused", reason="other")
 """How the relation knows of somebody who left at the door."""
+
+NEED_SPELLS = ("bounded_overtaking", "aged_sharing", "lpm")
+"""Claims that are judged by who waits, in the order in which they began to."""
 
 
 class Entering(Memory):
@@ -49,6 +52,8 @@ class Entering(Memory):
         track = self.tracks[request.id] if known else Track.of(request, self._arrivals, self._lane_of(request))
         prompt, output = request.prompt_tokens, request.max_output_tokens
         alone = blocks_alone(prompt, output, self.settings.block_size)
+        if self.settings.adapter_slots:
+            track.root = root_of(request.adapter)
         place = place_of(self.capabilities.claims, request, track.arrival)
         self._fire("Accept", request.id, prompt, output, alone, place)
         if known:
@@ -94,7 +99,7 @@ class Entering(Memory):
         track.place = self.place_of(track)
         self.lines.enter(track)
         self.residents.leave(track)
-        if self.claims("bounded_overtaking") or self.claims("aged_sharing"):
+        if any(map(self.claims, NEED_SPELLS)):
             self.spells.begin(track)
         if self.keeps_lanes:
             self.lane_ledger.enter(track)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from .content import Copy
+from .errors import ProtocolError
 from .judging import Judge
-from .protocol import ProtocolError
 from .tracks import Track
 from .vocabulary import Delta, blocks_for
 

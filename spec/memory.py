@@ -1,6 +1,7 @@
 """The monitor's part that follows tables, what is in flight, and what blocks hold."""
 
 from collections.abc import Iterable, Sequence
+from operator import sub
 
 from . import stays
 from .content import BadRead
@@ -42,13 +43,17 @@ class Memory(HostBlocks):
 
     def running_among(self, requests: Iterable[str]) -> list[str]:
         """Who of these is in the running set."""
-        running = self.world.running
-        return [request for request in requests if request in running]
+        some, running = list(requests), self.world.running
+        return some if running.issuperset(some) else [request for request in some if request in running]
 
     def cells_of(self, requests: Sequence[str], name: str) -> list[int]:
         """What a map of numbers over requests says of each of these."""
         records = self.world.RequestId
         return [getattr(records[request], name) for request in requests]
+
+    def most_apart(self, requests: Sequence[str], name: str, other: str) -> int:
+        """By how much the one map is above the other at most, of these requests; 0 where there are none."""
+        return max(map(sub, self.cells_of(requests, name), self.cells_of(requests, other)), default=0)
 
     def reserved_tokens(self, track: Track) -> int:
         """Positions that an admission may take blocks for: what the subject claims to reserve, or was asked to."""

@@ -13,8 +13,8 @@ from typing import Any
 
 from .compiled import World
 from .deltas import Deltas, canonical, in_order
+from .errors import ProtocolError
 from .judging import StepView, Victim
-from .protocol import ProtocolError
 from .relation import WAITING
 from .snapshots import compare
 from .tracks import InFlight, Track

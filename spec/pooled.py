@@ -13,13 +13,13 @@ from typing import Any
 from attrs import evolve
 
 from .compiled import Program, compile_program, state_reads
+from .errors import ProtocolError
 from .flows import GONE, Flow, observation_of
 from .monitor import Monitor
 from .pool_headers import CLAIM, has_two_pools, of_all, of_pool
 from .pools import DECODE, POOLS, PREFILL
 from .printed import printed
 from .programs import MOST_PROGRAMS
-from .protocol import ProtocolError
 from .routing import Parts, Routing
 from .rules.departures import DISCONNECTED
 from .terms import walk

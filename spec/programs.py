@@ -64,8 +64,7 @@ def missing_for(capabilities: Capabilities) -> Mapping[str, Literal["not observa
 
 @lru_cache(MOST_PROGRAMS)
 def _missing(key: Key) -> Mapping[str, Literal["not observable", "not claimed"]]:
-    reasons = ((rule, registry.missing(rule, key.capabilities)) for rule in registry.rules)
-    return {rule: why for rule, why in reasons if why is not None}
+    return registry.all_missing(key.capabilities)
 
 
 def bound(capabilities: Capabilities) -> frozenset[str]:

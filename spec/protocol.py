@@ -5,18 +5,15 @@ same checks.  A canonical object owns its columns (tuples), so a subject may go 
 needs a state (a request that nobody knows, one that has ended) is judged where the state is, not here.
 """
 
-import json
-import reprlib
-from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
-from inspect import isawaitable
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from attrs import NOTHING, fields_dict
+from attrs import fields_dict
 
-from . import vocabulary
-from .hints import closest, did_you_mean
+from . import values
+from .errors import ProtocolError, shown
+from .hints import did_you_mean
+from .values import Check
 from .vocabulary import (
     CLAIMS,
     CONSTANTS,
@@ -45,359 +42,37 @@ from .vocabulary import (
     Request,
     RequestView,
     Settings,
-    fields_as_json,
 )
-
-T = TypeVar("T")
-
-Check = Callable[[str, str, Any], Any]
-"""(method, field, value) -> the canonical value, or a ProtocolError."""
-
-
-class ProtocolError(ValueError):
-    """An answer that is none.
-
-    >>> str(ProtocolError("step", "tokens[3]", 2.0, "must be an integer", "write 2 instead of 2.0"))
-    'step: tokens[3] is 2.0, but must be an integer: write 2 instead of 2.0'
-
-    `rule` names the rule that such an answer breaks beside the protocol, if there is one; `told`: what the subject left
-    beside it, the lines of a traceback or the end of its stderr.
-    """
-
-    told: tuple[str, ...] = ()
-
-    @property
-    def is_hang(self) -> bool:
-        """There was no answer in time."""
-        return NO_ANSWER in str(self)
-
-    def __init__(
-        self, method: str, field: str, value: object, problem: str, hint: str = "", rule: str | None = None
-    ) -> None:
-        super().__init__(method, field, value, problem, hint, rule)
-        self.rule = rule
-        self.method = method
-        self.field = cut(field)
-        self.value = value
-        self.problem = cut(problem)
-        self.hint = cut(hint, 4 * LONGEST_PART)
-
-    def __str__(self) -> str:
-        return f"{self.method}: {self.field} is {shown(self.value)}, but {self.problem}" + _tail(self.hint)
-
-
-class SubjectFault(ProtocolError):
-    """No answer at all: the subject raised, hung or died.
-
-    >>> str(SubjectFault("step", "raised ValueError: no such block"))
-    'step raised ValueError: no such block'
-    """
-
-    def __init__(self, method: str, problem: str, hint: str = "") -> None:
-        super().__init__(method, "", None, problem, hint)
-        self.args = (method, problem, hint)  # what pickle calls the class with
-
-    def __str__(self) -> str:
-        return f"{self.method} {self.problem}" + _tail(self.hint)
-
-
-NO_ANSWER = "no answer within"
-LONGEST_PART = 240
-
-
-def cut(text: str, most: int = LONGEST_PART) -> str:
-    """A subject may raise, or name a field, at any length: of a long text both ends."""
-    return text if len(text) <= most else f"{text[: most // 2]}…{text[-most // 4 :]}"
-
-
-def _tail(hint: str) -> str:
-    return f": {hint}" if hint else ""
-
-
-class _Missing:
-    def __repr__(self) -> str:
-        return "missing"
-
-
-MISSING = _Missing()
-
-_short = reprlib.Repr()
-_short.maxstring = _short.maxother = 80
-_short.maxdict = 6
-
-
-def shown(value: object) -> str:
-    """A value as an error prints it: one line, cut where it is long."""
-    return " ".join(_short.repr(value).split())
-
-
-# --- values -------------------------------------------------------------------------------------------------
-
-
-def _integer(least: int | None) -> Check:
-    wanted = "must be an integer" if least is None else f"must be an integer of at least {least}"
-
-    def check(method: str, field: str, value: Any) -> int:
-        if type(value) is not int:
-            raise ProtocolError(method, field, value, wanted, _hint_integer(value))
-        if least is not None and value < least:
-            raise ProtocolError(method, field, value, wanted)
-        return value
-
-    return check
-
-
-def _hint_integer(value: object) -> str:
-    if isinstance(value, bool):
-        return "true and false are no numbers, write 1 or 0"
-    if isinstance(value, float):
-        return f"write {int(value)} instead of {value}" if value.is_integer() else "round it in the subject"
-    if isinstance(value, str):
-        return "write it without quotes" if value.lstrip("-").isdigit() else ""
-    if hasattr(value, "__index__"):
-        return f"{type(value).__name__} is no int, convert it with int() or .tolist()"
-    return ""
-
-
-def _text(method: str, field: str, value: Any) -> str:
-    if type(value) is not str:
-        raise ProtocolError(method, field, value, "must be a string", _hint_text(value))
-    return value
-
-
-def _hint_text(value: object) -> str:
-    if isinstance(value, str):
-        return f"{type(value).__name__} is no plain string, convert it with str()"
-    return f"ids and names are strings, write {str(value)!r}" if type(value) is int else ""
-
-
-def _flag(method: str, field: str, value: Any) -> bool:
-    if type(value) is not bool:
-        raise ProtocolError(method, field, value, "must be true or false", "convert it with bool()")
-    return value
-
-
-def _optional(check: Check) -> Check:
-    return lambda method, field, value: None if value is None else check(method, field, value)
-
-
-def _one_of(*allowed: str) -> Check:
-    wanted = "must be " + (" or ".join(allowed) if len(allowed) < 3 else "one of " + ", ".join(allowed))
-
-    def check(method: str, field: str, value: Any) -> str:
-        if type(value) is not str or value not in allowed:
-            close = closest(value, allowed)
-            raise ProtocolError(method, field, value, wanted, f"did you mean {close!r}?" if close else "")
-        return value
-
-    return check
-
-
-_any_integer = _integer(None)
-_natural = _integer(0)
-_positive = _integer(1)
-
-# --- columns ------------------------------------------------------------------------------------------------
-
-
-class Naturals(array):  # type: ignore[type-arg]
-    """Integers of 64 bits, none below 0: whoever reads a file of columns has looked."""
-
-    @cached_property
-    def are_bits(self) -> bool:
-        return set(self) <= _ZERO_ONE
-
-
-class Texts(tuple[str, ...]):
-    """Strings, and nothing else."""
-
-    @cached_property
-    def are_distinct(self) -> bool:
-        return len(set(self)) == len(self)
-
-
-class Flags(tuple[bool, ...]):
-    """Booleans, and nothing else."""
-
-    __slots__ = ()
-
-
-_INTEGERS = {int}
-_TEXTS = {str}
-_FLAGS = {bool}
-_ZERO_ONE = {0, 1}
-
-
-def _column(method: str, field: str, value: Any) -> tuple[Any, ...]:
-    """A column as a tuple of its own: the subject may reuse its list."""
-    if type(value) is list or type(value) is tuple:
-        return tuple(value)
-    if isinstance(value, (list, tuple, range, array)):
-        return tuple(value)
-    one = "one array for each field, even of one entry"
-    hint = "convert the array with .tolist()" if hasattr(value, "tolist") else one
-    raise ProtocolError(method, field, value, "must be a list", hint)
-
-
-def _naturals(method: str, field: str, value: Any) -> Sequence[int]:
-    if type(value) is Naturals:
-        return value
-    column = _column(method, field, value)
-    if column and not (set(map(type, column)) <= _INTEGERS and min(column) >= 0):
-        _blame(_natural, method, field, column)
-    return column
-
-
-def _texts(method: str, field: str, value: Any) -> tuple[str, ...]:
-    if type(value) is Texts:
-        return value
-    column = _column(method, field, value)
-    if not set(map(type, column)) <= _TEXTS:
-        _blame(_text, method, field, column)
-    return column
-
-
-def _flags(method: str, field: str, value: Any) -> tuple[bool, ...]:
-    if type(value) is Flags:
-        return value
-    column = _column(method, field, value)
-    if not set(map(type, column)) <= _FLAGS:
-        _blame(_flag, method, field, column)
-    return column
-
-
-def _samples(method: str, field: str, value: Any) -> Sequence[int]:
-    column = _naturals(method, field, value)
-    if not (column.are_bits if type(column) is Naturals else set(column) <= _ZERO_ONE):
-        place = next(i for i, item in enumerate(column) if item > 1)
-        problem = "must be 0 or 1"
-        hint = "one token after the last position, or none while a prompt is unfinished"
-        raise ProtocolError(method, f"{field}[{place}]", column[place], problem, hint)
-    return column
-
-
-def _blame(check: Check, method: str, field: str, column: Sequence[Any]) -> None:
-    """Raise for the first entry that is wrong.  Almost all columns are right, so they are checked whole."""
-    for place, item in enumerate(column):
-        check(method, f"{field}[{place}]", item)
-
-
-def _equally_long(method: str, first: str, columns: Mapping[str, Sequence[Any]]) -> None:
-    expected = len(columns[first])
-    for name, column in columns.items():
-        if len(column) != expected:
-            problem = f"has {_entries(len(column))} where {first} has {expected}"
-            hint = "columns have one entry for each request"
-            raise ProtocolError(method, name, list(column), problem, hint)
-
-
-def _entries(count: int) -> str:
-    return "1 entry" if count == 1 else f"{count} entries"
-
-
-def _each(check: Check) -> Check:
-    def check_all(method: str, field: str, value: Any) -> tuple[Any, ...]:
-        column = _column(method, field, value)
-        return tuple(check(method, f"{field}[{i}]", item) for i, item in enumerate(column))
-
-    return check_all
-
-
-def _mapping(keys: Check, values: Check) -> Check:
-    def check(method: str, field: str, value: Any) -> dict[Any, Any]:
-        if not isinstance(value, Mapping):
-            raise ProtocolError(method, field, value, "must be an object", "a dict from name to value")
-        return {
-            keys(method, f"a key of {field}", key): values(method, f"{field}[{key!r}]", item)
-            for key, item in value.items()
-        }
-
-    return check
-
-
-def _block_key(method: str, field: str, value: Any) -> int:
-    """A block id as a key: JSON knows only strings there."""
-    if type(value) is str and value.isascii() and value.isdigit():
-        return int(value)
-    natural: int = _natural(method, field, value)
-    return natural
-
-
-# --- records ------------------------------------------------------------------------------------------------
-
-
-def _record(method: str, cls: type[T], checks: Mapping[str, Check], answer: Any, prefix: str = "") -> T:
-    """Build `cls` of checked fields.  `prefix` names the record where it is part of a larger answer."""
-    if isinstance(answer, cls):
-        values: Mapping[str, Any] = {name: getattr(answer, name) for name in checks}
-    else:
-        values = _fields_of(method, cls, checks, answer, prefix)
-    return cls(**{name: checks[name](method, prefix + name, value) for name, value in values.items()})
-
-
-def _fields_of(method: str, cls: type, checks: Mapping[str, Check], answer: Any, prefix: str) -> Mapping[str, Any]:
-    what = cls.__name__
-    if not isinstance(answer, Mapping):
-        problem = f"must be {_article(what)} or an object with its fields"
-        field = prefix.rstrip(".") or what.lower()
-        raise ProtocolError(method, field, answer, problem, _hint_record(answer))
-    for name in answer:
-        if name not in checks:
-            problem, hint = f"{what} has no such field", did_you_mean(name, checks)
-            raise ProtocolError(method, f"{prefix}{name}", answer[name], problem, hint)
-    for name in _REQUIRED[cls]:
-        if name not in answer:
-            fields = "of " + ", ".join(checks)
-            raise ProtocolError(method, f"{prefix}{name}", MISSING, f"{what} needs it", fields)
-    return answer
-
-
-def _article(word: str) -> str:
-    return f"an {word}" if word[0] in "AEIOU" else f"a {word}"
-
-
-def _hint_record(answer: object) -> str:
-    if answer is None:
-        return "has the method a return statement?"
-    if isawaitable(answer):
-        return "the method is async, the adapter has to wait for it"
-    return ""
-
-
-_REQUIRED: Mapping[type, tuple[str, ...]] = {
-    cls: tuple(name for name, a in fields_dict(cls).items() if a.default is NOTHING)
-    for cls in (Settings, Lane, Door, Pools, Capabilities, Request, Receipt, Plan, Outcome, RequestView, Observation)
-}
 
 # --- deltas -------------------------------------------------------------------------------------------------
 
 _DELTA_FIELDS: Mapping[str, Check] = {
-    "request": _text,
-    "requests": _texts,
-    "requester": _optional(_text),
-    "blocks": _naturals,
-    "tokens": _naturals,
-    "cached_tokens": _natural,
-    "how": _one_of(*PREEMPTIONS),
-    "reason": _text,
-    "limit": _one_of(*WAIT_LIMITS),
-    "transfer": _positive,
-    "outcome": _one_of(*TRANSFERS),
-    "dependencies": _texts,
-    "until_ns": _natural,
-    "ended_by": _one_of(*LEASE_ENDS),
-    "decided_after_ns": _natural,
-    "into": _one_of(*CONVERSIONS),
-    "by": _one_of(*ORDERINGS),
-    "before": _positive,
-    "after": _positive,
-    "cause": _one_of(*DISPLACEMENTS),
-    "held_ns": _any_integer,
-    "waited_ns": _any_integer,
-    "ran_ns": _any_integer,
-    "whole_ns": _any_integer,
+    "request": values.text,
+    "requests": values.texts,
+    "requester": values.optional(values.text),
+    "blocks": values.naturals,
+    "tokens": values.naturals,
+    "cached_tokens": values.natural,
+    "how": values.one_of(*PREEMPTIONS),
+    "reason": values.text,
+    "limit": values.one_of(*WAIT_LIMITS),
+    "transfer": values.positive,
+    "outcome": values.one_of(*TRANSFERS),
+    "dependencies": values.texts,
+    "until_ns": values.natural,
+    "ended_by": values.one_of(*LEASE_ENDS),
+    "decided_after_ns": values.natural,
+    "into": values.one_of(*CONVERSIONS),
+    "by": values.one_of(*ORDERINGS),
+    "before": values.positive,
+    "after": values.positive,
+    "cause": values.one_of(*DISPLACEMENTS),
+    "held_ns": values.any_integer,
+    "waited_ns": values.any_integer,
+    "ran_ns": values.any_integer,
+    "whole_ns": values.any_integer,
 }
-_FINISH_REASON = _one_of(*FINISH_REASONS)
+_FINISH_REASON = values.one_of(*FINISH_REASONS)
 
 # A field of DELTAS that has no check fails here, when the module is imported: nothing passes unread.
 _DELTA_CHECKS: Mapping[str, tuple[tuple[str, Check], ...]] = {
@@ -413,7 +88,7 @@ def read_deltas(answer: Any, method: str = "complete", field: str = "deltas") ->
     if answer is None:
         hint = "has the method a return statement? nothing to report is an empty list"
         raise ProtocolError(method, field, None, "must be a list", hint)
-    column = _column(method, field, answer)
+    column = values.column_of(method, field, answer)
     if not column:
         return ()
     return tuple(_of_blocks(delta) or _delta(method, f"{field}[{i}]", delta) for i, delta in enumerate(column))
@@ -446,13 +121,13 @@ def _delta(method: str, field: str, delta: Any) -> Delta:
         problem, hint = f"no delta is called {shown(name)}", did_you_mean(name, DELTAS, "spec/PROTOCOL.md")
         raise ProtocolError(method, field, delta, problem, hint)
     if len(delta) != len(checks) + 1:
-        problem = f"has {_entries(len(delta) - 1)} after its name"
+        problem = f"has {values.entries(len(delta) - 1)} after its name"
         raise ProtocolError(method, field, list(delta), problem, f"{name} has {', '.join(DELTAS[name])}")
     parts = zip(checks, delta[1:], strict=True)
     read = [check(method, f"{field}.{part}", value) for (part, check), value in parts]
     if name == "delivered":
         requests, tokens = f"{field}.requests", f"{field}.tokens"
-        _equally_long(method, requests, {requests: read[0], tokens: read[1]})
+        values.equally_long(method, requests, {requests: read[0], tokens: read[1]})
     return (name, *read)
 
 
@@ -476,28 +151,28 @@ def _claims(method: str, field: str, value: Any) -> frozenset[str]:
 def _constants(method: str, field: str, value: Any) -> dict[str, int]:
     """As an object, or as the pairs of a canonical one."""
     pairs = dict(value) if type(value) is tuple else value
-    constants: dict[str, int] = _mapping(_one_of(*CONSTANTS), _natural)(method, field, pairs)
+    constants: dict[str, int] = values.mapping(values.one_of(*CONSTANTS), values.natural)(method, field, pairs)
     return constants
 
 
 _CAPABILITIES: Mapping[str, Check] = {
-    "name": _text,
-    "version": _text,
-    "profile": _optional(_text),
-    "observes": _one_of(*LEVELS),
-    "ordered": _flag,
+    "name": values.text,
+    "version": values.text,
+    "profile": values.optional(values.text),
+    "observes": values.one_of(*LEVELS),
+    "ordered": values.flag,
     "claims": _claims,
     "constants": _constants,
-    "executor_order": _one_of("writes_first", "entry_by_entry", "reads_first"),
-    "lookahead_tokens": _natural,
-    "admission_period_steps": _positive,
-    "null_blocks": _naturals,
-    "reserved_blocks": _naturals,
+    "executor_order": values.one_of("writes_first", "entry_by_entry", "reads_first"),
+    "lookahead_tokens": values.natural,
+    "admission_period_steps": values.positive,
+    "null_blocks": values.naturals,
+    "reserved_blocks": values.naturals,
 }
 
 
 def read_capabilities(answer: Any, method: str = "capabilities") -> Capabilities:
-    capabilities = _record(method, Capabilities, _CAPABILITIES, answer)
+    capabilities = values.record(method, Capabilities, _CAPABILITIES, answer)
     declared = dict(capabilities.constants)
     for claim, constant in NEEDED_CONSTANTS.items():
         if claim in capabilities.claims and constant not in declared:
@@ -507,14 +182,14 @@ def read_capabilities(answer: Any, method: str = "capabilities") -> Capabilities
 
 
 _RECEIPT: Mapping[str, Check] = {
-    "verdict": _one_of("accepted", "refused", "duplicate", "converted", "deferred"),
-    "reason": _optional(_one_of(*REFUSAL_REASONS)),
-    "limit": _optional(_any_integer),
-    "value": _optional(_any_integer),
-    "retry_after_ns": _optional(_natural),
-    "of": _optional(_text),
-    "how": _optional(_text),
-    "decided_after_ns": _optional(_natural),
+    "verdict": values.one_of("accepted", "refused", "duplicate", "converted", "deferred"),
+    "reason": values.optional(values.one_of(*REFUSAL_REASONS)),
+    "limit": values.optional(values.any_integer),
+    "value": values.optional(values.any_integer),
+    "retry_after_ns": values.optional(values.natural),
+    "of": values.optional(values.text),
+    "how": values.optional(values.text),
+    "decided_after_ns": values.optional(values.natural),
     "deltas": _deltas,
 }
 _VERDICT_NEEDS: Mapping[str, tuple[str, str, str, str | None]] = {
@@ -529,8 +204,8 @@ def read_receipt(answer: Any, method: str = "submit") -> Receipt:
     """Whoever is told nothing has neither a place nor an end."""
     if answer is None:
         problem = "must be a Receipt or an object with its fields"
-        raise ProtocolError(method, "receipt", None, problem, _hint_record(None), rule="LIFE-3")
-    receipt = _record(method, Receipt, _RECEIPT, answer)
+        raise ProtocolError(method, "receipt", None, problem, values.hint_record(None), rule="LIFE-3")
+    receipt = values.record(method, Receipt, _RECEIPT, answer)
     if receipt.verdict in _VERDICT_NEEDS:
         name, problem, hint, rule = _VERDICT_NEEDS[receipt.verdict]
         if getattr(receipt, name) is None:
@@ -539,24 +214,24 @@ def read_receipt(answer: Any, method: str = "submit") -> Receipt:
 
 
 _PLAN: Mapping[str, Check] = {
-    "step": _natural,
-    "request": _texts,
-    "start": _naturals,
-    "tokens": _naturals,
-    "samples": _samples,
+    "step": values.natural,
+    "request": values.texts,
+    "start": values.naturals,
+    "tokens": values.naturals,
+    "samples": values.samples,
     "deltas": _deltas,
-    "pool": _optional(_one_of(*POOLS)),
-    "drafts": _mapping(_text, _natural),
+    "pool": values.optional(values.one_of(*POOLS)),
+    "drafts": values.mapping(values.text, values.natural),
 }
 
 
 def read_plan(answer: Any, method: str = "step") -> Plan:
-    plan = _record(method, Plan, _PLAN, answer)
+    plan = values.record(method, Plan, _PLAN, answer)
     request, start = plan.request, plan.start
     if not len(request) == len(start) == len(plan.tokens) == len(plan.samples):
         names = ("request", "start", "tokens", "samples")
-        _equally_long(method, "request", {name: getattr(plan, name) for name in names})
-    if not (request.are_distinct if type(request) is Texts else len(set(request)) == len(request)):
+        values.equally_long(method, "request", {name: getattr(plan, name) for name in names})
+    if not (request.are_distinct if type(request) is values.Texts else len(set(request)) == len(request)):
         _refuse_twice(method, plan)
     return plan
 
@@ -573,11 +248,11 @@ def _refuse_twice(method: str, plan: Plan) -> None:
         seen.add(entry)
 
 
-_OBLIGATION = (_natural, _text, _text)
+_OBLIGATION = (values.natural, values.text, values.text)
 
 
 def _obligation(method: str, field: str, value: Any) -> tuple[int, str, str]:
-    column = _column(method, field, value)
+    column = values.column_of(method, field, value)
     if len(column) != len(_OBLIGATION):
         raise ProtocolError(method, field, value, "must be block, owner and reason")
     parts = zip(_OBLIGATION, column, strict=True)
@@ -587,11 +262,11 @@ def _obligation(method: str, field: str, value: Any) -> tuple[int, str, str]:
 
 _STATES = ("waiting", "parked", "running", "swapped", "transferring")
 _REQUEST_VIEW: Mapping[str, Check] = {
-    "state": _one_of(*_STATES),
-    "issued": _any_integer,
-    "computed": _any_integer,
-    "outputs": _any_integer,
-    "in_flight": _any_integer,
+    "state": values.one_of(*_STATES),
+    "issued": values.any_integer,
+    "computed": values.any_integer,
+    "outputs": values.any_integer,
+    "in_flight": values.any_integer,
 }
 
 
@@ -604,124 +279,127 @@ def _is_canonical(view: Any) -> bool:
 
 
 def _request_view(method: str, field: str, value: Any) -> RequestView:
-    return value if _is_canonical(value) else _record(method, RequestView, _REQUEST_VIEW, value, f"{field}.")
+    return value if _is_canonical(value) else values.record(method, RequestView, _REQUEST_VIEW, value, f"{field}.")
 
 
 # Numbers of a snapshot may be negative: that is a fault of the scheduler, which a rule reports.
 _OBSERVATION: Mapping[str, Check] = {
-    "counters": _mapping(_text, _any_integer),
-    "requests": _mapping(_text, _request_view),
-    "tables": _mapping(_text, _naturals),
-    "free": _naturals,
-    "evictable": _naturals,
-    "reserved": _naturals,
-    "null": _naturals,
-    "obligations": _each(_obligation),
-    "ref_counts": _mapping(_block_key, _any_integer),
-    "index": _naturals,
-    "client_counters": _mapping(_text, _any_integer),
-    "host_tables": _mapping(_text, _naturals),
-    "host_free": _naturals,
+    "counters": values.mapping(values.text, values.any_integer),
+    "requests": values.mapping(values.text, _request_view),
+    "tables": values.mapping(values.text, values.naturals),
+    "free": values.naturals,
+    "evictable": values.naturals,
+    "reserved": values.naturals,
+    "null": values.naturals,
+    "obligations": values.each(_obligation),
+    "ref_counts": values.mapping(values.block_key, values.any_integer),
+    "index": values.naturals,
+    "client_counters": values.mapping(values.text, values.any_integer),
+    "host_tables": values.mapping(values.text, values.naturals),
+    "host_free": values.naturals,
 }
 
 
 def read_observation(answer: Any, method: str = "observe") -> Observation | None:
     """None: the subject has nothing to show."""
-    return None if answer is None else _record(method, Observation, _OBSERVATION, answer)
+    return None if answer is None else values.record(method, Observation, _OBSERVATION, answer)
 
 
 # --- what a subject is told ---------------------------------------------------------------------------------
 
 _OUTCOME: Mapping[str, Check] = {
-    "step": _natural,
-    "request": _texts,
-    "token": _naturals,
-    "stop": _flags,
-    "pause": _texts,
-    "accepted": _each(_naturals),
+    "step": values.natural,
+    "request": values.texts,
+    "token": values.naturals,
+    "stop": values.flags,
+    "pause": values.texts,
+    "accepted": values.each(values.naturals),
 }
 
 
 def read_outcome(given: Any, method: str = "complete") -> Outcome:
-    outcome = _record(method, Outcome, _OUTCOME, given)
+    outcome = values.record(method, Outcome, _OUTCOME, given)
     columns = {"request": outcome.request, "token": outcome.token, "stop": outcome.stop}
     if outcome.pause:
         columns["pause"] = outcome.pause
     if outcome.accepted:
         columns["accepted"] = outcome.accepted
-    _equally_long(method, "request", columns)
+    values.equally_long(method, "request", columns)
     return outcome
 
 
 # Only the prompt's length is checked: absurd limits and deadlines are what the door is tested with.
 _REQUEST: Mapping[str, Check] = {
-    "id": _text,
-    "prompt_ids": _naturals,
-    "max_output_tokens": _any_integer,
-    "client": _text,
-    "lane": _text,
-    "priority": _any_integer,
-    "deadline_ns": _optional(_any_integer),
-    "idempotency_key": _optional(_text),
-    "dependencies": _texts,
-    "predicted_output_tokens": _optional(_any_integer),
-    "adapter": _optional(_text),
-    "survives_disconnect": _flag,
-    "was_converted": _flag,
+    "id": values.text,
+    "prompt_ids": values.naturals,
+    "max_output_tokens": values.any_integer,
+    "client": values.text,
+    "lane": values.text,
+    "priority": values.any_integer,
+    "deadline_ns": values.optional(values.any_integer),
+    "idempotency_key": values.optional(values.text),
+    "dependencies": values.texts,
+    "predicted_output_tokens": values.optional(values.any_integer),
+    "adapter": values.optional(values.text),
+    "survives_disconnect": values.flag,
+    "was_converted": values.flag,
 }
 
 
 def read_request(given: Any, method: str = "submit") -> Request:
-    request = _record(method, Request, _REQUEST, given)
+    request = values.record(method, Request, _REQUEST, given)
     if not request.prompt_ids:
         raise ProtocolError(method, "prompt_ids", [], "a prompt has at least one token")
     return request
 
 
-_BY_TYPE = {int: _any_integer, bool: _flag}
+_BY_TYPE = {int: values.any_integer, bool: values.flag}
 _LANE: Mapping[str, Check] = {
-    name: _BY_TYPE.get(type(attribute.default), _any_integer if name == "share_percent" else _text)
+    name: _BY_TYPE.get(type(attribute.default), values.any_integer if name == "share_percent" else values.text)
     for name, attribute in fields_dict(Lane).items()
 }
 
 
 def _lanes(method: str, field: str, value: Any) -> tuple[Lane, ...]:
-    column = _column(method, field, value)
-    return tuple(_record(method, Lane, _LANE, lane, f"{field}[{i}].") for i, lane in enumerate(column))
+    column = values.column_of(method, field, value)
+    return tuple(values.record(method, Lane, _LANE, lane, f"{field}[{i}].") for i, lane in enumerate(column))
 
 
-_DOOR: Mapping[str, Check] = dict.fromkeys(fields_dict(Door), _any_integer)
+_DOOR: Mapping[str, Check] = dict.fromkeys(fields_dict(Door), values.any_integer)
 
 
 def _door(method: str, field: str, value: Any) -> Door:
-    return _record(method, Door, _DOOR, value, f"{field}.")
+    return values.record(method, Door, _DOOR, value, f"{field}.")
 
 
-_POOLS: Mapping[str, Check] = dict.fromkeys(fields_dict(Pools), _any_integer)
+_POOLS: Mapping[str, Check] = dict.fromkeys(fields_dict(Pools), values.any_integer)
 
 
 def _pools(method: str, field: str, value: Any) -> Pools:
-    return _record(method, Pools, _POOLS, value, f"{field}.")
+    return values.record(method, Pools, _POOLS, value, f"{field}.")
 
 
 def _prices(method: str, field: str, value: Any) -> dict[str, int]:
     """An object client -> price, or pairs of them."""
     if not isinstance(value, Mapping):
-        pairs = [_column(method, f"{field}[{i}]", pair) for i, pair in enumerate(_column(method, field, value))]
+        pairs = [
+            values.column_of(method, f"{field}[{i}]", pair)
+            for i, pair in enumerate(values.column_of(method, field, value))
+        ]
         if any(len(pair) != len(("client", "price")) for pair in pairs):
             raise ProtocolError(method, field, value, "must be an object", "from client to price")
-        value = {_text(method, field, client): price for client, price in pairs}
-    return dict(_mapping(_text, _any_integer)(method, field, value))
+        value = {values.text(method, field, client): price for client, price in pairs}
+    return dict(values.mapping(values.text, values.any_integer)(method, field, value))
 
 
 _SETTINGS: Mapping[str, Check] = {
-    name: _BY_TYPE.get(type(attribute.default), _text) for name, attribute in fields_dict(Settings).items()
+    name: _BY_TYPE.get(type(attribute.default), values.text) for name, attribute in fields_dict(Settings).items()
 } | {"prices": _prices, "lanes": _lanes, "door": _door, "pools": _pools}
 
 
 def read_settings(given: Any, method: str = "configure") -> Settings:
     try:
-        return _record(method, Settings, _SETTINGS, given)
+        return values.record(method, Settings, _SETTINGS, given)
     except ProtocolError:
         raise
     except ValueError as error:  # Settings reports the faults of its values, all at once
@@ -735,64 +413,20 @@ def read_setting_value(name: str, given: Any, method: str = "setting") -> Any:
 
 
 def read_now_ns(given: Any, method: str) -> int:
-    now_ns: int = _natural(method, "now_ns", given)
+    now_ns: int = values.natural(method, "now_ns", given)
     return now_ns
 
 
 def read_whole(given: Any, method: str, field: str) -> int:
-    whole: int = _any_integer(method, field, given)
+    whole: int = values.any_integer(method, field, given)
     return whole
 
 
 def read_text(given: Any, method: str, field: str) -> str:
-    return _text(method, field, given)
+    return values.text(method, field, given)
 
 
 def read_event(given: Any, method: str = "notify") -> dict[str, Any]:
     """What the world says is free in form; only its keys are names."""
-    event: dict[str, Any] = _mapping(_text, lambda method, field, value: value)(method, "event", given)
+    event: dict[str, Any] = values.mapping(values.text, lambda method, field, value: value)(method, "event", given)
     return event
-
-
-# --- JSON ---------------------------------------------------------------------------------------------------
-
-
-def as_object(value: Any) -> dict[str, Any]:
-    """The fields of an object of the vocabulary, or of an object of JSON."""
-    return dict(value) if isinstance(value, Mapping) else fields_as_json(value)
-
-
-def encode(value: Any) -> str:
-    """One line of JSON for plain data and objects of the vocabulary alike."""
-    return _encoder.encode(value)
-
-
-def _plain(value: Any) -> Any:
-    """What json cannot write by itself.  Columns it can: they never pass through Python one by one."""
-    if type(value) in _WITH_PAIRS:
-        return fields_as_json(value)
-    names = _NAMES.get(type(value))
-    if names is not None:
-        plain = {name: getattr(value, name) for name in names}
-        for name in _SELDOM.get(type(value), ()):
-            if not plain[name]:
-                del plain[name]
-        return plain
-    if isinstance(value, (frozenset, set)):
-        return sorted(value)
-    if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, Sequence):
-        return list(value)
-    raise TypeError(f"{type(value).__name__} has no form in JSON: {shown(value)}")
-
-
-_NAMES = {
-    cls: tuple(fields_dict(cls))
-    for cls in vars(vocabulary).values()
-    if isinstance(cls, type) and hasattr(cls, "__attrs_attrs__")
-}
-_SELDOM = {Plan: ("pool", "drafts"), Outcome: ("pause", "accepted")}
-"""Columns that are left out where they say nothing, as in all lines that were written before there were any."""
-_WITH_PAIRS = (Settings, Capabilities)
-_encoder = json.JSONEncoder(default=_plain, separators=(",", ":"), allow_nan=False, check_circular=False)

@@ -244,9 +244,13 @@ class Registry:
 
     def missing(self, rule_id: str, capabilities: Capabilities) -> Literal["not observable", "not claimed"] | None:
         """Why a subject is not judged by a rule; None if the card or one of the guards binds it."""
-        rule = self.rules[rule_id]
-        reasons = [c.binding.missing(capabilities) for c in self.conjuncts if c.rule == rule_id and c.kind == "guard"]
-        return rule.binding.missing(capabilities) if all(reasons) else None
+        return self.all_missing(capabilities).get(rule_id)
+
+    def all_missing(self, capabilities: Capabilities) -> dict[str, Literal["not observable", "not claimed"]]:
+        """The rules that a subject is not judged by, and why."""
+        bound = {c.rule for c in self.conjuncts if c.kind == "guard" and c.binding.missing(capabilities) is None}
+        reasons = ((rule.id, rule.binding.missing(capabilities)) for rule in self.rules.values())
+        return {rule: why for rule, why in reasons if why is not None and rule not in bound}
 
     def settled(self, conjunct: Conjunct) -> Term:
         """A guard with its after-state replaced by the event's effects."""

@@ -7,9 +7,9 @@ from typing import Any
 from attrs import Factory, define
 
 from .compiled import World
+from .errors import ProtocolError
 from .flows import GONE, LINK, Flow
 from .pools import DECODE, POOLS, PREFILL
-from .protocol import ProtocolError
 from .vocabulary import Delta, Request, Settings, blocks_for
 
 _ENDS = ("finished", "failed", "cancelled", "expired")

@@ -1,7 +1,8 @@
 """Spells of waiting: in which order they began, and how often each was overtaken."""
 
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from itertools import takewhile
 
 from attrs import Factory, define
 
@@ -48,6 +49,14 @@ class Spells:
     def seen(self, track: Track) -> int:
         """Admissions since it began to wait."""
         return self.admissions - self.saw[track.id] if track.id in self.saw else 0
+
+    def waiting(self) -> Iterator[Track]:
+        """Those who wait, in the order in which they began."""
+        return (track for track in self.slots if track is not None)
+
+    def aged(self, admissions: int) -> Iterator[Track]:
+        """Those who have seen so many admissions since they began to wait: the first that began."""
+        return takewhile(lambda track: self.seen(track) >= admissions, self.waiting())
 
     def overtaken(self, track: Track) -> int:
         return self.marks - self._marks_before(self.slot_of[track.id])

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from .errors import ProtocolError
 from .parking import Parked, begin_anew
-from .protocol import ProtocolError
 from .relation import CANCELLED
 from .tracks import BlockPrefixes, Track
 from .vocabulary import Delta

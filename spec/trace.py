@@ -17,11 +17,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from os import PathLike
 from typing import IO, Any, cast
 
+from .encoding import encode
+from .errors import MISSING, ProtocolError, shown
 from .hints import did_you_mean
 from .protocol import (
-    MISSING,
-    ProtocolError,
-    encode,
     read_capabilities,
     read_deltas,
     read_event,
@@ -34,7 +33,6 @@ from .protocol import (
     read_settings,
     read_text,
     read_whole,
-    shown,
 )
 from .vocabulary import SCHEMA, Header, Message
 

@@ -22,8 +22,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from .protocol import Flags, Naturals, ProtocolError, Texts, as_object, encode, shown
+from .encoding import as_object, encode
+from .errors import ProtocolError, shown
 from .trace import TraceError, TraceWriter, Wrong, header_of, line_of, message_of, of_schema, read_trace
+from .values import Flags, Naturals, Texts
 from .vocabulary import SCHEMA, Header, Message
 
 MAGIC = b"schedspc"

@@ -16,6 +16,14 @@ def chained(parent: int, token: int) -> int:
     return hash((parent, token))
 
 
+def root_of(adapter: str | None) -> int:
+    """What identities begin with: the KV of equal tokens differs between adapters, and between one and none (vLLM keys
+    its cached blocks by them, https://github.com/vllm-project/vllm/pull/3263)."""
+    if adapter is None:
+        return ROOT
+    return chained(ROOT, int.from_bytes(adapter.encode("utf-8", "surrogatepass"), "big"))
+
+
 @define(eq=False)
 class Track:
     """`ids[p]` identifies the prefix that ends with position p; `table` is replaced, never cut, when blocks go
@@ -24,7 +32,7 @@ class Track:
     table, what lies below `shared_tokens` was not taken fresh.  Its client has been charged for
     `paid_tokens` of its prompt, and for `paid_outputs`.  `began` numbers the spell of waiting that it is in, or was in
     last, and `place` is where it stands in that one.  `saved`: its host blocks, in the order of its
-    table, of which so many are `brought_back`."""
+    table, of which so many are `brought_back`.  `root`: what the identities of its prefixes begin with."""
 
     id: str
     queue: tuple[str, str]
@@ -50,6 +58,7 @@ class Track:
     place: int = 0
     saved: list[int] = Factory(list)
     brought_back: int = 0
+    root: int = ROOT
     client: str = field(init=False, default=Factory(lambda self: self.queue[1], takes_self=True))
 
     @classmethod
@@ -82,7 +91,7 @@ class Track:
             return ids[position]
         if position >= len(self.tokens):
             return chained(ROOT - 1, hash((self.arrival, position)))
-        parent = ids[-1] if ids else ROOT
+        parent = ids[-1] if ids else self.root
         for token in self.tokens[len(ids) : position + 1]:
             parent = hash((parent, token))  # `chained`, without a call for each token
             ids.append(parent)

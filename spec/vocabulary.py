@@ -264,6 +264,7 @@ CLAIMS: Mapping[str, str] = {
     "prediction": "predicted outputs are charged at the pick, and corrected when the request ends",
     "committed_cap": "what the running requests of a client may still be charged is bounded at each pick",
     "aged_sharing": "whoever waits long may be preferred, by at most aging_credit",
+    "aging_due": "whoever waits long is preferred, by aging_credit",
     "shares": "a lane in which somebody waits gets its share of service, up to a constant",
     "caps": "client_seats, client_resident_tokens, resident_tokens and the maxima of lanes hold",
     "borrowing": "what a lane leaves unused goes to the others",

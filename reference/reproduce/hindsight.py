@@ -63,9 +63,12 @@ def drawn(random: Random) -> Instance:
 def optimum(instance: Instance) -> int:
     """The least sum of latencies, in steps, of any schedule that starts each job once and lets it run to its end.
 
-    Raises ModuleNotFoundError without scipy, RuntimeError if the solver does not find the optimum.
+    Raises RuntimeError without scipy, or if the solver does not find the optimum.
     """
-    from scipy.optimize import Bounds, LinearConstraint, milp
+    try:
+        from scipy.optimize import Bounds, LinearConstraint, milp
+    except ImportError:
+        raise RuntimeError("the best schedule in hindsight needs scipy: pip install 'schedspec[reproduce]'") from None
 
     jobs = instance.jobs
     horizon = max(job.arrival for job in jobs) + sum(job.output_tokens for job in jobs)

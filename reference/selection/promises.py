@@ -55,6 +55,7 @@ def _of_service(settings: Settings) -> set[str]:
         "per_chunk": settings.charge_prompt == "chunk",
         "prediction": settings.charge_prediction,
         "aged_sharing": bool(settings.aging_picks),
+        "aging_due": bool(settings.aging_picks) and settings.policy in ("vtc", "lanes"),
     }
     return {claim for claim, promised in claims.items() if promised}
 

@@ -6,11 +6,12 @@ breaks a rule, so does its model.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from ...spec.vocabulary import SubjectFactory
 from .fastertransformer import FASTERTRANSFORMER
 from .orca import ORCA, ORCA_MAX, ORCA_ORACLE, ORCA_POW2
-from .published import System, held_to
+from .published import System, declared_as, held_to
 from .sarathi import SARATHI
 from .vllm_2023 import VLLM_2023, VLLM_2023_SWAP
 from .vtc import VTC
@@ -29,6 +30,7 @@ __all__ = [
     "VLLM_2023_SWAP",
     "VTC",
     "System",
+    "fixed_by",
     "subjects",
 ]
 
@@ -42,6 +44,13 @@ SYSTEMS: Mapping[str, System] = {
 
 COMPARED = ((FASTERTRANSFORMER, ORCA), (ORCA_MAX, VLLM_2023), (ORCA, VLLM_2023), (VLLM_2023, SARATHI))
 """A baseline, and the system whose paper says what the baseline does not do: it breaks that promise, and no other."""
+
+
+def fixed_by(subject: str) -> Mapping[str, Any]:
+    """Setting -> the value that makes it this system, of a subject that is one: whoever asks for it need not say so."""
+    systems = {**SYSTEMS, ARTIFACT.name: ARTIFACT}
+    systems |= {f"{own.name}:{other.name}": declared_as(own, other) for own, other in COMPARED}
+    return systems[subject].fixed if subject in systems else {}
 
 
 def subjects() -> dict[str, SubjectFactory]:

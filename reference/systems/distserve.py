@@ -42,6 +42,7 @@ HONOURED = (
     *("max_model_tokens", "pools"),
 )
 RESERVES = ("on_demand", "known", "declared")
+ASK = 'two, as in --setting \'pools={"decode_blocks": 1024, "decode_seats": 64, "decode_token_budget": 64}\''
 MOST_STEPS = 2
 """One of each pool may be in flight."""
 
@@ -360,7 +361,7 @@ def refuse(settings: Settings) -> None:
     elif settings.overlap_depth > MOST_STEPS:
         name = "overlap_depth"
     if name is not None:
-        raise Unsupported(name, getattr(settings, name))
+        raise Unsupported(name, getattr(settings, name), ASK if name == "pools" else "")
 
 
 def make(settings: Settings, seed: int) -> Disaggregated:

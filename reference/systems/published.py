@@ -54,6 +54,12 @@ class System:
         return Published(self, settings, seed)
 
 
+def declared_as(own: System, other: System) -> System:
+    """The former, whose memory and steps are declared to be the latter's."""
+    plain = Settings()
+    return evolve(own, fixed={**own.fixed, **{name: other.fixed.get(name, getattr(plain, name)) for name in HOW}})
+
+
 class Published(Scheduler):
     """The loop of the reference under the settings of a system."""
 
@@ -71,9 +77,8 @@ class Baseline(Scheduler):
 
     def __init__(self, own: System, other: System, settings: Settings, seed: int = 0) -> None:
         plain = Settings()
-        declared = {name: other.fixed.get(name, getattr(plain, name)) for name in HOW}
         self.own_way = {name: own.fixed.get(name, getattr(plain, name)) for name in HOW}
-        evolve(own, fixed={**own.fixed, **declared}).refuse(settings)
+        declared_as(own, other).refuse(settings)
         super().__init__(settings, seed)
         if self.own_way["reserve"] == "model":  # the longest request that the pool holds, if the model has no limit
             most = settings.blocks * settings.block_size + 1

@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 from attrs import Factory, define, frozen
 
+from ..errors import shown
 from ..hints import did_you_mean
-from ..protocol import shown
 from ..trace import TraceError
 
 SCHEMA = "schedspec-router/1"

@@ -1,12 +1,13 @@
 """All rules, by family: importing this package fills the registry."""
 
-from . import admit, alternatives, batches, composition, deferred, departures, door, early, fairness  # isort: skip
-from . import iterations, lanes, life, liveness, log, memory, output, parking, preemption, recovery  # isort: skip
-from . import shares, snapshots, steps, swapping, transfers, turns, waking  # isort: skip
+from . import admit, aging, alternatives, batches, composition, deferred, departures, door, early  # isort: skip
+from . import fairness, iterations, lanes, life, liveness, log, memory, output, parking, preemption  # isort: skip
+from . import prefixes, recovery, shares, snapshots, steps, swapping, transfers, turns, waking  # isort: skip
 from . import implications  # isort: skip  (speaks of all of them)
 
 __all__ = [
     "admit",
+    "aging",
     "alternatives",
     "batches",
     "composition",
@@ -25,6 +26,7 @@ __all__ = [
     "output",
     "parking",
     "preemption",
+    "prefixes",
     "recovery",
     "shares",
     "snapshots",

@@ -203,19 +203,26 @@ class WaitsEnd(TraceRule):
         self.since_ns[track] = m.now_ns
 
     def on_admit(self, m: "Monitor", track: "Track") -> None:
-        self._ends(m, track, expired=False)
+        self._ends(m, track, expired=False, admitted=True)
 
     def on_ended(self, m: "Monitor", track: "Track") -> None:
         self._ends(m, track, expired=record(m, track.id).phase == EXPIRED)
 
-    def _ends(self, m: "Monitor", track: "Track", *, expired: bool) -> None:
+    def _ends(self, m: "Monitor", track: "Track", *, expired: bool, admitted: bool = False) -> None:
         since_ns, most = self.since_ns.pop(track, None), m.settings.door.queue_age_ns
         if since_ns is None:
             return
         waited_ns = m.now_ns - since_ns
         m.count("ADMIT-4", times=int(expired))
+        if admitted and waited_ns > most:
+            self._is_late(m, track, waited_ns)
         if expired and waited_ns <= most:
             m.fail("ADMIT-4", "early", "nobody expires before its time", request=track.id, waited=waited_ns, most=most)
+
+    @staticmethod
+    def _is_late(m: "Monitor", track: "Track", waited_ns: int) -> None:
+        says = "nobody waits longer than the queue-age deadline"
+        m.fail("ADMIT-4", "late", says, request=track.id, waited=waited_ns, most=m.settings.door.queue_age_ns)
 
     def on_answered(self, m: "Monitor", message: "Message") -> None:
         if message.kind in ("observe", "end") or self.is_repeated:
@@ -223,8 +230,7 @@ class WaitsEnd(TraceRule):
         most = m.settings.door.queue_age_ns
         track, since_ns = next(iter(self.since_ns.items()), (None, m.now_ns))
         if track is not None and m.now_ns - since_ns > most:
-            says = "nobody waits longer than the queue-age deadline"
-            m.fail("ADMIT-4", "late", says, request=track.id, waited=m.now_ns - since_ns, most=most)
+            self._is_late(m, track, m.now_ns - since_ns)
             del self.since_ns[track]
         if message.kind == "submit" and message.answer.verdict == "refused" and message.answer.reason == "queue_age":
             m.count("ADMIT-4")

@@ -112,3 +112,18 @@ def tokens_to_hold(m: "Monitor", track: "Track") -> int:
 def needed_blocks(m: "Monitor", track: "Track") -> int:
     """Blocks with which it surely fits: for those tokens, and what the subject looks ahead."""
     return blocks_for(tokens_to_hold(m, track) + m.capabilities.lookahead_tokens, m.settings.block_size)
+
+
+def indexed_contents(m: "Monitor") -> set[int]:
+    """Identities of the prefixes that the index names."""
+    return {m.world.BlockId[block].content for block in m.world.indexed}
+
+
+def cached_blocks(track: "Track", contents: set[int], block_size: int) -> int:
+    """Blocks of its longest prefix that are among these, short of its last token."""
+    blocks = 0
+    while (blocks + 1) * block_size < len(track.tokens):
+        if track.id_at((blocks + 1) * block_size - 1) not in contents:
+            break
+        blocks += 1
+    return blocks

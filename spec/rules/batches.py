@@ -1,7 +1,6 @@
 """STEP rules on how prefill and decode share a step."""
 
 from collections.abc import Iterator
-from operator import sub
 from typing import TYPE_CHECKING, Any
 
 from ..caps import in_prefill
@@ -156,9 +155,9 @@ class WasteIsBelowABlock(TraceRule):
         requests = m.running_among(view.acquired)
         most = m.settings.block_size + m.capabilities.lookahead_tokens
         m.count("KV-18", len(requests))
-        columns = m.cells_of(requests, "room"), m.cells_of(requests, "issued")
-        if max(map(sub, *columns), default=0) < most:
+        if m.most_apart(requests, "room", "issued") < most:
             return
+        columns = m.cells_of(requests, "room"), m.cells_of(requests, "issued")
         for request, room, issued in zip(requests, *columns, strict=True):
             if room - issued >= most:
                 says = "what is wasted inside blocks is below one block per sequence"

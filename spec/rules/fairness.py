@@ -14,7 +14,7 @@ from attrs import Factory, define, frozen
 from ..ledger import Cause, Usage
 from ..relation import registry
 from ..vocabulary import blocks_for
-from .base import Elsewhere, TraceRule, record
+from .base import Elsewhere, TraceRule, cached_blocks, indexed_contents, record
 
 if TYPE_CHECKING:
     from ..monitor import Monitor, StepView
@@ -72,7 +72,7 @@ def surely_blocked(m: "Monitor", head: "Track", picked: "Track") -> bool:
     size, kept = m.settings.block_size, m.settings.watermark_blocks if m.world.running else 0
     taken = m.view.acquired.get(picked.id, 0) if m.view is not None else 0
     available = m.available() + taken - kept
-    cached = _cached_blocks(m, head)
+    cached = cached_blocks(head, indexed_contents(m), size) if m.settings.prefix_caching else 0
     return blocks_for(_asked_tokens(m, head, picked, cached * size), size) - cached > available
 
 
@@ -87,17 +87,6 @@ def _asked_tokens(m: "Monitor", head: "Track", picked: "Track", cached_tokens: i
     rows = zip(plan.request, plan.tokens, strict=True)
     first = sum(tokens for request, tokens in rows if request == picked.id)
     return min(known, cached_tokens + min(first, s.chunk_tokens or first))
-
-
-def _cached_blocks(m: "Monitor", head: "Track") -> int:
-    """Blocks of its longest prefix that the index names, short of its last token."""
-    if not m.settings.prefix_caching:
-        return 0
-    contents = {m.world.BlockId[block].content for block in m.world.indexed}
-    size, blocks = m.settings.block_size, 0
-    while (blocks + 1) * size < len(head.tokens) and head.id_at((blocks + 1) * size - 1) in contents:
-        blocks += 1
-    return blocks
 
 
 @monitor("FAIR-2", needs="counters", claims=("vtc",), form="snapshot")

@@ -27,11 +27,12 @@ class CountersAreTrue(Elsewhere):
 
 @monitor("KV-12", needs="tables", form="shadow", bugs=("B41", "B59"))
 class ReadsWhatWasWritten(Elsewhere):
-    """A position is read only if its content was written earlier, with the same token prefix, and the write was
-    not undone.
+    """A position is read only if its content was written earlier, with the same token prefix and adapter, and the
+    write was not undone.
 
     Why: a prefix hit on a block that was never computed, or computed for another prefix, is silent corruption
-    (https://github.com/vllm-project/vllm/pull/29387).
+    (https://github.com/vllm-project/vllm/pull/29387), and so is one on what another adapter computed
+    (https://github.com/vllm-project/vllm/issues/3264).
     """
 
 

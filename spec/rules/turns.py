@@ -15,8 +15,8 @@ monitor = registry.monitor
 @monitor("FAIR-19", claims=("lcf", "break"))
 class WhoGotLeastIsNext(TraceRule):
     """Under least counter first the client picked has got the least service of all clients with waiting work, however
-    long it was away. A client that a declared cap holds, or of which a preempted request waits for results that are
-    under way, may be passed.
+    long it was away; what was charged for a prediction and not used is given back when its request ends. A client that
+    a declared cap holds, or of which a preempted request waits for results that are under way, may be passed.
 
     Why: a comparison that is turned round serves whoever got most, and whoever got nothing waits for ever (the baseline
     LCF of Sheng et al., OSDI 2024, section 5.1, https://arxiv.org/abs/2401.00588).
@@ -26,12 +26,21 @@ class WhoGotLeastIsNext(TraceRule):
         self.service: dict[str, int] = {}
 
     def on_charge(self, m: "Monitor", track: "Track", amount: int) -> None:
+        """What the ledger takes back is bounded by its virtual time; here all of it comes back, when it ends."""
+        if amount > 0:
+            self._add(track, amount)
+
+    def on_ended(self, m: "Monitor", track: "Track") -> None:
+        if track.paid_outputs > track.outputs:
+            unused = track.client, track.prompt_tokens, track.outputs, track.paid_outputs
+            self._add(track, -m.ledger.tariff.outputs(*unused))
+
+    def _add(self, track: "Track", amount: int) -> None:
         self.service[track.client] = self.service.get(track.client, 0) + amount
 
     def on_admit(self, m: "Monitor", track: "Track") -> None:
-        """How much of a prediction comes back depends on counters that this policy does not have."""
         ledger = m.ledger
-        if m.settings.charge_prediction or not ledger.waits(track):
+        if not ledger.waits(track):
             return
         others = ledger.since.keys() - m.held_back(track) - {track.client}
         if not others:

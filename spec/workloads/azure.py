@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
-from ..protocol import shown
+from ..errors import shown
 from ..vocabulary import NS_PER_S
 from .arrival import MOST_S, Arrival, Draws, WorkloadError
 from .reading import csv_rows

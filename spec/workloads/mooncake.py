@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..protocol import shown
+from ..errors import shown
 from .arrival import MOST_S, Arrival, Draws, WorkloadError
 from .reading import Row, json_rows, whole
 

@@ -81,9 +81,11 @@ def data_folder() -> Path:
 
 def locate(name: str) -> Path:
     """The file itself, or the one of this name in the data folder or in one of the folders there.  Raises
-    MissingWorkload, which says how to get it."""
+    MissingWorkload, which says how to get it, or WorkloadError of a folder."""
     if Path(name).is_file():
         return Path(name)
+    if Path(name).is_dir():
+        raise WorkloadError(f"{name} is a folder: name the file in it that is meant")
     root = data_folder()
     for path in (root / name, *sorted(root.glob(f"*/{name}"))):
         if path.is_file():

@@ -10,11 +10,18 @@ from typing import Any, BinaryIO
 
 from attrs import frozen
 
-from ..protocol import shown
+from ..errors import shown
 from ..vocabulary import NS_PER_S
 from .arrival import MOST_S, MOST_TOKENS, WorkloadError
 
 OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+INSTEAD = {
+    "hash_tokens": "it says how many tokens each of hash_ids stands for, so leave it out where that is 512",
+    "max_output_tokens": "leave it out where the client declares nothing",
+    "priority": "priorities only say who comes first, so write smaller numbers",
+    "retries": "leave it out where nobody asks again",
+}
+"""What to do about a number that is too small; a request without tokens is none."""
 _DECIMAL = re.compile(r"[+-]?\d{1,30}(\.\d{0,30})?([eE][+-]?\d{1,2})?")
 
 
@@ -63,7 +70,8 @@ def whole(place: str, column: str, value: object, least: int, most: int, *, is_t
         hint = ": is a quote not closed, there or above?" if is_open else ""
         raise WorkloadError(f"{place}: {column} is {shown(value)}, but must be an integer{hint}")
     if number < least:
-        raise WorkloadError(f"{place}: {column} is {number}, but must be at least {least}: leave such requests out")
+        hint = INSTEAD.get(column, "leave such requests out")
+        raise WorkloadError(f"{place}: {column} is {number}, but must be at least {least:,}: {hint}")
     if number > most:
         raise WorkloadError(
             f"{place}: {column} is {shown(number)}, but must be at most {most:,}: is it in another unit or column?"
@@ -139,9 +147,10 @@ def _check_names(path: Path, names: Sequence[str], columns: Sequence[str], what:
 def _csv_row(place: str, row: Mapping[str | None, Any], columns: Sequence[str]) -> Row:
     if None in row:
         raise WorkloadError(f"{place}: has more fields than there are columns: is there a comma too many?")
-    missing = [column for column in columns if row[column] is None]
+    missing = sorted((name for name in row if row[name] is None), key=lambda name: name not in columns)
     if missing:
-        raise WorkloadError(f"{place}: has no {missing[0]}: the line is cut off")
+        hint = "" if missing[0] in columns else ", or write a comma before each empty field"
+        raise WorkloadError(f"{place}: has no {missing[0]}: the line is cut off{hint}")
     return Row(place, row, is_text=True)  # type: ignore[arg-type]  # None was looked for above
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from ..protocol import shown
+from ..errors import shown
 from .arrival import Arrival, Draws, WorkloadError
 from .reading import Row, csv_rows, json_rows
 

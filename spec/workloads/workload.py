@@ -15,11 +15,18 @@ from .gaps import check_cv
 from .public import locate
 
 _MOST_NS = 1 << 62
+MOST_FACTOR = 1_000_000
 
 
 def _positive(instance: object, attribute: Any, value: Fraction | int | None) -> None:
     if value is not None and value <= 0:
         raise WorkloadError(f"{attribute.name} is {value}, but must be greater than 0")
+
+
+def _factor(instance: object, attribute: Any, value: Fraction | int) -> None:
+    _positive(instance, attribute, value)
+    if value > MOST_FACTOR:
+        raise WorkloadError(f"{attribute.name} must be at most {MOST_FACTOR:,}: did you mean another option?")
 
 
 @frozen(kw_only=True)
@@ -34,8 +41,8 @@ class Workload:
     name: str
     read: Callable[[Draws], Iterator[Arrival]]
     first_s: Fraction | None = field(default=None, validator=_positive)
-    rate: Fraction = field(default=Fraction(1), validator=_positive)
-    size: Fraction = field(default=Fraction(1), validator=_positive)
+    rate: Fraction = field(default=Fraction(1), validator=_factor)
+    size: Fraction = field(default=Fraction(1), validator=_factor)
     seed: int = 0
     cv: float | None = None
 

@@ -3,6 +3,7 @@
 import click
 
 from . import __version__
+from .campaigns.signals import ignore_signals
 from .commands.adapters import replay_failure, rerun, validate_adapter
 from .commands.check import check
 from .commands.data import data
@@ -10,7 +11,7 @@ from .commands.described import subjects
 from .commands.exhaust import exhaust
 from .commands.matrix import matrix
 from .commands.parity import parity
-from .commands.parts import told_once
+from .commands.parts import INTERRUPTED, told_once
 from .commands.recorded import convert, trace, why
 from .commands.replay import replay
 from .commands.report import report
@@ -59,4 +60,10 @@ for command in COMMANDS:
 
 
 def main() -> None:
-    cli()
+    """Whoever interrupts again, once it has been told what that did, does not end it in another way."""
+    try:
+        cli()
+    except SystemExit as end:
+        if end.code == INTERRUPTED:
+            ignore_signals()
+        raise

@@ -10,9 +10,10 @@ import io
 import math
 import time
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 from attrs import evolve, frozen
 
 from schedspec.optimized.monitor import BulkMonitor
@@ -30,6 +31,7 @@ from .measure import Result, median, quiet, seconds
 from .recording import Recorder, requests
 
 ASKED_ARRAYS = 3_000_000.0
+BEGIN = "<!-- printed by tests/bench/run.py --only bulk --write -->"
 ASKED_FILE = 1_000_000.0
 
 
@@ -135,7 +137,7 @@ def columns_of(header: Header, messages: list[Message]) -> bytes:
 
 
 def in_arrays(message: Message) -> Message:
-    """Its columns of numbers as arrays, which numpy reads where they are."""
+    """Its columns of numbers and flags as arrays, which numpy reads where they are."""
     if message.kind == "step":
         plan: Plan = message.answer
         start, tokens, samples = (array("q", column) for column in (plan.start, plan.tokens, plan.samples))
@@ -143,7 +145,8 @@ def in_arrays(message: Message) -> Message:
         return evolve(message, answer=changed)
     if message.kind == "complete":
         outcome: Outcome = message.given
-        given = evolve(outcome, request=tuple(outcome.request), token=array("q", outcome.token))
+        stop: Any = np.array(outcome.stop, np.bool_)
+        given = evolve(outcome, request=tuple(outcome.request), token=array("q", outcome.token), stop=stop)
         deltas = [(d[0], tuple(d[1]), array("q", d[2])) if d[0] == "delivered" else d for d in message.answer]
         return evolve(message, given=given, answer=deltas)
     return message
@@ -214,6 +217,25 @@ def results(name: str, size: Size, beside: Beside, one_round: SomeRounds, *, ask
         if form == "arrays" and min(speeds["readings"]) < math.inf:
             more["readings"] = median(speeds["readings"])
         yield Result(name=f"{name}.{form}", figure=figure, unit="pairs/s", asked=wanted, more=more)
+
+
+def table(figures: Mapping[str, Mapping[str, Any]], about: str) -> str:
+    """The figures of the bulk monitor, as they were printed, and those of the numpy readings alone and of the floor."""
+    rows = [about, "", "| what | asked | pairs a second | best | plain | ratio | numpy alone | floor |"]
+    rows.append("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    for name, value in figures.items():
+        if name.startswith("bulk."):
+            asked = "–" if value["asked"] is None else f"{value['asked']:,.0f}"
+            readings = f"{value['readings']:,.0f}" if "readings" in value else "–"
+            cells = [
+                asked,
+                *(f"{value[key]:,.0f}" for key in ("figure", "best", "plain")),
+                f"{value['over_plain']:.1f}",
+            ]
+            rows.append(
+                f"| `{name.removeprefix('bulk.')}` | {' | '.join(cells)} | {readings} | {value['floor']:,.0f} |"
+            )
+    return "\n".join(rows)
 
 
 def floor(monitor: BulkMonitor) -> dict[str, float]:

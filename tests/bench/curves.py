@@ -139,7 +139,8 @@ def table(figures: Mapping[str, Mapping[str, Any]], about: str) -> str:
     return "\n".join(rows)
 
 
-def write(text: str, readme: Path) -> None:
-    before, rest = readme.read_text(encoding="utf-8").split(BEGIN)
-    after = rest.split(END)[1]
-    readme.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
+def write(text: str, readme: Path, begin: str = BEGIN) -> None:
+    """Between `begin` and the next END."""
+    before, rest = readme.read_text(encoding="utf-8").split(begin)
+    after = rest.split(END, 1)[1]
+    readme.write_text(f"{before}{begin}\n\n{text}\n\n{END}{after}", encoding="utf-8")

@@ -2,7 +2,7 @@
 
 Prints a table and writes build/bench.json: name -> figure, unit, asked, ratio and what else was seen.  A ratio of at
 least 1 is what is asked for.  What needs something that is not here is skipped, and said.  `--write`
-brings the table in optimized/README.md up to date.  Nothing here passes or fails: a machine that does something else
+brings the tables in optimized/README.md up to date.  Nothing here passes or fails: a machine that does something else
 is slower.
 """
 
@@ -63,7 +63,16 @@ def main() -> None:
     else:
         figures = measure(options.only or list(BENCHES), tiny=options.tiny, as_json=options.json, file=options.out)
         if options.write:
-            curves.write(curves.table(figures, about()), ROOT / "optimized" / "README.md")
+            write(figures, ROOT / "optimized" / "README.md")
+
+
+def write(figures: dict[str, dict[str, Any]], readme: Path) -> None:
+    """The tables of what was measured."""
+    measured = {name.split(".")[0] for name in figures}
+    if measured & {"vllm", "optimized", "curves"}:
+        curves.write(curves.table(figures, about()), readme)
+    if "bulk" in measured:
+        curves.write(bulk.table(figures, about()), readme, bulk.BEGIN)
 
 
 def parsed() -> argparse.Namespace:
@@ -71,7 +80,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=list(BENCHES), help="this bench (repeatable)")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     parser.add_argument("--tiny", action="store_true", help="a few rounds: do the benches run at all?")
-    parser.add_argument("--write", action="store_true", help="the table of optimized/README.md")
+    parser.add_argument("--write", action="store_true", help="the tables of optimized/README.md")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench.json", help="where the figures go")
     parser.add_argument("--write-trace", type=int, metavar="LINES", help=argparse.SUPPRESS)
     parser.add_argument("--judge-trace", type=int, metavar="LINES", help=argparse.SUPPRESS)

@@ -30,6 +30,7 @@ from schedspec.reference.faults.routers import BySession  # noqa: E402
 from schedspec.reference.fleet import STEP_NS, Fleet, arrivals, flooded, new_fleet  # noqa: E402
 from schedspec.reference.router import Dealer, Router  # noqa: E402
 from schedspec.spec.catalogue import registry  # noqa: E402
+from schedspec.spec.errors import ProtocolError  # noqa: E402
 from schedspec.spec.fleets.judge import Fleet as Records  # noqa: E402
 from schedspec.spec.fleets.judge import FleetVerdict, judge_fleet  # noqa: E402
 from schedspec.spec.fleets.router_log import RouterLog  # noqa: E402
@@ -37,7 +38,6 @@ from schedspec.spec.fleets.rules import RULES, leads  # noqa: E402
 from schedspec.spec.fleets.stays import Witness  # noqa: E402
 from schedspec.spec.monitor import Monitor  # noqa: E402
 from schedspec.spec.pooled import new_monitor  # noqa: E402
-from schedspec.spec.protocol import ProtocolError  # noqa: E402
 from schedspec.spec.trace import TraceWriter  # noqa: E402
 from schedspec.spec.trace_columns import convert_trace  # noqa: E402
 from schedspec.spec.vocabulary import Message  # noqa: E402

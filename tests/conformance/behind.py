@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from attrs import Factory, define
 
 from schedspec.spec.catalogue import registry
-from schedspec.spec.protocol import ProtocolError
+from schedspec.spec.errors import ProtocolError
 from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import Unsupported
 

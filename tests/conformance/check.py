@@ -13,7 +13,7 @@ from typing import get_args
 
 from attrs import Factory, define, evolve, frozen
 
-from schedspec.spec.protocol import ProtocolError
+from schedspec.spec.errors import ProtocolError
 from schedspec.spec.vocabulary import Policy, Settings, SubjectFactory, Unsupported
 from schedspec.spec.workloads import Workload
 

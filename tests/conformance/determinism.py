@@ -17,7 +17,7 @@ from typing import IO, Any, Literal
 
 from attrs import define, evolve, frozen
 
-from schedspec.spec.protocol import ProtocolError
+from schedspec.spec.errors import ProtocolError
 from schedspec.spec.vocabulary import Message, SubjectFactory, Unsupported, to_json
 
 from .driver import Driver, replay

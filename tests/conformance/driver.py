@@ -13,8 +13,8 @@ from typing import Any, Literal
 from attrs import Factory, define, evolve
 
 from schedspec.spec.catalogue import registry
+from schedspec.spec.errors import ProtocolError
 from schedspec.spec.pooled import new_monitor
-from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.rules.departures import DISCONNECTED
 from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import (

@@ -8,8 +8,10 @@ from typing import IO
 
 
 def file_name(text: str) -> str:
-    """A name of a subject, say, as that of a file or folder."""
-    return "".join(c if c.isalnum() or c in "-." else "_" for c in text).strip("_")[:60]
+    """A name of a subject, say, as that of a file or folder; "" if nothing of it is left.  Dots alone name other
+    folders."""
+    name = "".join(c if c.isalnum() or c in "-." else "_" for c in text).strip("_")[:60]
+    return name if name.strip(".") else ""
 
 
 def ensure_writable(path: Path, what: str) -> None:

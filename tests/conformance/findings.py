@@ -7,8 +7,8 @@ from typing import Any, Literal
 from attrs import Factory, define, evolve, frozen
 
 from schedspec.spec.catalogue import registry
+from schedspec.spec.errors import ProtocolError
 from schedspec.spec.programs import missing_for
-from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.registry import Rule
 from schedspec.spec.verdicts import Verdict, Violation
 from schedspec.spec.vocabulary import Capabilities, Unsupported

@@ -6,6 +6,7 @@ Nothing here has a clock: the same files give the same report, byte for byte, wh
 import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from hashlib import sha256
 from io import StringIO
 from itertools import pairwise
 from pathlib import Path
@@ -87,6 +88,7 @@ def engine_result(place: str, judged: Judged, witness: Witness) -> dict[str, Any
         **witness.plain,
         "engine": engine,
         "file": judged.path.name,
+        "path": str(judged.path),
         "subject": judged.header.subject,
         "messages": judged.messages,
         "faults": [] if judged.fault is None else [str(judged.fault)],
@@ -113,7 +115,7 @@ def engine_result(place: str, judged: Judged, witness: Witness) -> dict[str, Any
 
 def unread_result(engine: str, path: Path, fault: str) -> dict[str, Any]:
     """Of a file of which not even the header could be read."""
-    told = {"engine": engine, "file": path.name, "subject": None, "messages": 0, "faults": [fault]}
+    told = {"engine": engine, "file": path.name, "path": str(path), "subject": None, "messages": 0, "faults": [fault]}
     return {**Witness().plain, **told, "has_broken_must": False, "rules": {}, "broken": {}, "failures": {}}
 
 
@@ -131,7 +133,11 @@ def _lines(judged: Judged, messages: Any) -> str:
 
 
 def engine_folder(engine: str) -> Path:
-    return Path("engines") / "/".join(file_name(part) or "_" for part in engine.split("/"))
+    """Inside of the report's folder, and no two engines have the same: whatever of a name is no name of a folder is
+    told by a digest."""
+    name = "/".join(file_name(part) or "_" for part in engine.split("/"))
+    digest = "" if name == engine else "-" + sha256(engine.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return Path("engines") / (name + digest)
 
 
 # --- all of them ---------------------------------------------------------------------------------------------
@@ -245,7 +251,7 @@ def _claimed_twice(ordered: Sequence[Mapping[str, Any]]) -> Any:
             continue
         if after["begin_ns"] <= before["end_ns"]:
             yield (
-                f"{before['file']} and {after['file']} both claim engine {after['engine']} at now_ns "
+                f"{before['path']} and {after['path']} both claim engine {after['engine']} at now_ns "
                 f"{after['begin_ns']}: leave one of them out if it is a copy, or give each engine a name of its own"
             )
 

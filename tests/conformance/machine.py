@@ -25,6 +25,10 @@ from .transfers import on_the_link, with_pools
 FAMILIES = ((1, 2, 3, 4, 5, 6, 7, 8, 9, 10), (1, 2, 3, 4, 9, 9, 9, 9, 9, 9), (5, 5, 5, 5, 5, 5, 5, 5, 5, 5))
 """Prompts are prefixes of these, or share nothing with anybody."""
 
+DRAIN_OBSERVES_EVERY = 8
+"""When the operations that were drawn are over, snapshots are as rare as in a walk: of those who are left nobody does
+anything but run to the end, where there is one more."""
+
 POLICIES: tuple[Policy, ...] = (
     *("fcfs",) * 3,
     *("priority",) * 3,
@@ -77,12 +81,19 @@ def small_settings(draw: st.DrawFn, policies: Sequence[Policy] = ()) -> Settings
 @st.composite
 def submissions(draw: st.DrawFn) -> tuple[int | tuple[int, ...], int, int | None, int, str]:
     """Prompt, declared output, where the model stops, priority, client."""
-    length = draw(st.integers(1, 10))
-    family = draw(st.integers(0, len(FAMILIES)))
+    length = draw(_LENGTHS)
+    family = draw(_FAMILIES)
     prompt: int | tuple[int, ...] = length if family == len(FAMILIES) else FAMILIES[family][:length]
-    output = draw(st.sampled_from((1, 2, 3, 4, 6, 8, 12)))
-    stop = draw(st.sampled_from((None, None, 1, 2, 4)))
-    return prompt, output, stop, draw(st.integers(0, 2)), draw(st.sampled_from(("a", "b")))
+    return prompt, draw(_OUTPUTS), draw(_STOPS), draw(_PRIORITIES), draw(_CLIENTS)
+
+
+_LENGTHS = st.integers(1, 10)
+_FAMILIES = st.integers(0, len(FAMILIES))
+_OUTPUTS = st.sampled_from((1, 2, 3, 4, 6, 8, 12))
+_STOPS = st.sampled_from((None, None, 1, 2, 4))
+_PRIORITIES = st.integers(0, 2)
+_CLIENTS = st.sampled_from(("a", "b"))
+"""Made once: Hypothesis looks at each strategy before it first draws from it."""
 
 
 def machine_for(
@@ -163,6 +174,7 @@ def machine_for(
 
         def teardown(self) -> None:
             if hasattr(self, "driver"):
+                self.driver.observe_every = DRAIN_OBSERVES_EVERY
                 self.driver.drain()
                 finished(self.driver)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from schedspec.spec.protocol import cut
+from schedspec.spec.errors import cut
 from schedspec.spec.vocabulary import Message
 
 LONGEST_NAME = 60

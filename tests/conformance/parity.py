@@ -13,7 +13,7 @@ from typing import Any
 
 from attrs import Factory, define, evolve, field, frozen
 
-from schedspec.spec.protocol import ProtocolError
+from schedspec.spec.errors import ProtocolError
 from schedspec.spec.vocabulary import (
     Capabilities,
     Delta,

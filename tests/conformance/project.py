@@ -11,8 +11,8 @@ from math import inf
 from attrs import evolve, frozen
 
 from schedspec.spec.catalogue import registry
+from schedspec.spec.errors import ProtocolError
 from schedspec.spec.pooled import new_monitor
-from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import Delta, Header, Message, Outcome, Plan
 

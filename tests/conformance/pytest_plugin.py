@@ -81,7 +81,7 @@ class Judged:
         )
 
     def _run(self, check: "Check") -> None:
-        from schedspec.spec.protocol import ProtocolError
+        from schedspec.spec.errors import ProtocolError
         from schedspec.spec.vocabulary import Unsupported
 
         from .report import write_report

@@ -11,9 +11,9 @@ from attrs import Factory, asdict, define, evolve
 
 from schedspec import __version__
 from schedspec.spec.catalogue import registry
+from schedspec.spec.errors import ProtocolError
 from schedspec.spec.monitor import Monitor
 from schedspec.spec.pooled import PooledMonitor, new_monitor
-from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.trace import TraceError
 from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import Header, Message

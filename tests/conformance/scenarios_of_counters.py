@@ -69,7 +69,7 @@ def a_client_that_waits_long_sends_more() -> _Built:
     for number in range(1, 8):
         b, a = submit(f"b{number}", 1, 1, client="B"), submit(f"more{number}", 1, 1, client="A")
         ops += (b, a, *rounds(1))
-    return ("FAIR-17",), settings, (*ops, *rounds(10))
+    return ("FAIR-17", "FAIR-21"), settings, (*ops, *rounds(10))
 
 
 def a_prompt_that_is_cached_is_charged_by_chunks() -> _Built:

@@ -149,15 +149,27 @@ OF_THE_DOOR = "door."
 
 def read_settings_of(texts: Iterable[str], common: Mapping[str, Any]) -> dict[str, Any]:
     """Common settings with these.  `door.queue_requests=8` changes one limit, and leaves the others as they are.
-    Raises ValueError with one sentence."""
+    Raises ValueError with one sentence, which names all that are wrong."""
     chosen = dict(common)
-    for name, value in map(read_setting, texts):
+    for name, value in _read_each(texts):
         if name.startswith(OF_THE_DOOR):
             limit: dict[str, Any] = {name.removeprefix(OF_THE_DOOR): value}
             chosen["door"] = evolve(chosen.get("door", OPEN), **limit)
         else:
             chosen[name] = value
     return chosen
+
+
+def _read_each(texts: Iterable[str]) -> list[tuple[str, object]]:
+    read, wrong = [], []
+    for text in texts:
+        try:
+            read.append(read_setting(text))
+        except ValueError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise ValueError("; ".join(dict.fromkeys(wrong)))
+    return read
 
 
 def _read_limit(name: str, value: str) -> int:

@@ -13,9 +13,9 @@ from typing import Any
 from attrs import evolve, frozen
 
 from schedspec.spec.catalogue import registry
+from schedspec.spec.errors import ProtocolError
 from schedspec.spec.monitor import Monitor, StepView
 from schedspec.spec.pooled import new_monitor
-from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.rules.base import TraceRule
 from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import Header, Message
@@ -120,6 +120,10 @@ def read_report(folder: Path) -> tuple[dict[str, Any], list[Shown]]:
     told = read_json(folder / "report.json")
     if not isinstance(told, dict) or not isinstance(told.get("rules"), dict):
         raise ValueError(f"{folder / 'report.json'} has no rules: it is no report of schedspec")
+    if "engines" in told:
+        raise ValueError(
+            f"{folder} is the report of a fleet, whose page is {folder / 'report.md'}: there are no others"
+        )
     for rule, result in told["rules"].items():
         if not isinstance(result, dict) or not {"verdict", "level"} <= result.keys():
             raise ValueError(f"{folder / 'report.json'}: {rule} has no verdict and level: it is no report of schedspec")

@@ -13,7 +13,7 @@ from typing import Any
 
 from attrs import asdict, evolve, fields_dict, frozen
 
-from schedspec.spec.protocol import ProtocolError
+from schedspec.spec.errors import ProtocolError
 from schedspec.spec.vocabulary import Lane, Pools, Request, Settings, SettingsWarning, SubjectFactory, Unsupported
 
 from .driver import Driver

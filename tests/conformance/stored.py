@@ -9,7 +9,7 @@ from typing import Any
 from attrs import define, frozen
 
 from schedspec.spec.catalogue import registry
-from schedspec.spec.protocol import ProtocolError
+from schedspec.spec.errors import ProtocolError
 from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import SubjectFactory
 

@@ -33,6 +33,7 @@ out = Console(emoji=False)
 err = Console(stderr=True, emoji=False)
 
 LOG_EVERY_S = 60.0
+WIDEST = 10_000
 
 COLOURS = {
     "pass": "green",
@@ -52,6 +53,15 @@ def safe(text: str) -> str:
 def escape(text: str) -> str:
     """The same where markup is read."""
     return markup.escape(safe(text))
+
+
+def print_table(table: Table) -> None:
+    """Whole where there is no screen that it has to fit on: nothing is cut in a file or a pipe."""
+    if out.is_terminal:
+        out.print(table)
+        return
+    width = out.measure(table, options=out.options.update(max_width=WIDEST)).maximum
+    Console(file=out.file, width=width, emoji=False).print(table)
 
 
 def print_check(check: "Check", folder: Path) -> None:
@@ -185,18 +195,26 @@ def print_replay(run: "dict[str, Any]", *, with_load: bool) -> None:
     whole = run["metrics"]
     title = escape(run["system"] + (f" at load {run['load']}" if with_load else ""))
     table = Table(box=None, pad_edge=False, header_style="bold", title=title, title_justify="left")
-    table.add_column("", no_wrap=True, max_width=12)
+    names = _named_groups(whole)
+    table.add_column("", overflow="fold", min_width=min(12, max(map(len, names), default=0)))
     for name in ("requests", "in time", "TTFT 50/95/99 %", "ITL 50/95/99 %", "queue 95 %", "tokens/s"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_row("all", *_replay_row(whole))
+    for name, group in names.items():
+        table.add_row(escape(name), *_replay_row(group), style="dim")
+    print_table(table)
+    for sentence in [*_replay_notes(whole), *_intervals_note(run.get("intervals"))]:
+        _line(f"  {sentence}")
+
+
+def _named_groups(whole: "dict[str, Any]") -> "dict[str, Any]":
+    """Lanes, and the largest clients, if there are several."""
+    named: dict[str, Any] = {}
     for kind in ("lanes", "clients"):
         groups = sorted(whole[kind].items(), key=lambda item: (-item[1]["tokens"]["useful"], item[0]))
         if len(groups) > 1:
-            for name, group in groups[:MOST_CLIENTS]:
-                table.add_row(f"{kind[:-1]} {escape(name)}", *_replay_row(group), style="dim")
-    out.print(table)
-    for sentence in [*_replay_notes(whole), *_intervals_note(run.get("intervals"))]:
-        _line(f"  {sentence}")
+            named |= {f"{kind[:-1]} {name}": group for name, group in groups[:MOST_CLIENTS]}
+    return named
 
 
 def _replay_row(group: "dict[str, Any]") -> list[str]:
@@ -311,7 +329,7 @@ def print_fleet(report: "FleetReport", folder: Path) -> None:
         colour = COLOURS.get(one["verdict"], "dim")
         many, breaks = f"{engines or ''}", f"{one.get('breaks') or ''}"
         table.add_row(rule, f"[{colour}]{one['verdict']}[/]", many, breaks, *first, f"{one['exercised']:,}")
-    out.print(table)
+    print_table(table)
     for one in first_of_each(report.fleet.broken).values():
         out.print()
         for line in fleet_page(one, report):
@@ -321,7 +339,9 @@ def print_fleet(report: "FleetReport", folder: Path) -> None:
         for rule, failure in result["failures"].items():
             if rule not in shown:
                 out.print()
-                out.print(Text(safe(failure["page"])), soft_wrap=True)
+                inside = f"schedspec trace {engine_folder(result['engine'])}"
+                from_here = f"schedspec trace {folder / engine_folder(result['engine'])}"
+                out.print(Text(safe(failure["page"].replace(inside, from_here))), soft_wrap=True)
             shown.add(rule)
             page = folder / engine_folder(result["engine"]) / "failures" / f"{rule}.md"
             _line(f"{escape(result['engine'])} breaks {rule}: {escape(str(page))}")

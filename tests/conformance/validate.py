@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from attrs import define, field, frozen
 
-from schedspec.spec.protocol import ProtocolError, SubjectFault
+from schedspec.spec.errors import ProtocolError, SubjectFault
 from schedspec.spec.vocabulary import (
     Capabilities,
     Delta,

@@ -77,9 +77,11 @@ class Listener(TraceRule):
         self.story.came_ns = self.since_ns = m.now_ns
         if receipt.verdict == "accepted":
             return False
-        self.note(m, receipt.verdict, answered(receipt))
+        held = is_held(receipt)
+        at = f", at now_ns {m.now_ns:,}" if m.now_ns and not held else ""
+        self.note(m, receipt.verdict, answered(receipt) + at)
         self.doing = HELD
-        if is_held(receipt):
+        if held:
             return False
         self.story.ended_ns = m.now_ns
         return True

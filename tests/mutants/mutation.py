@@ -5,6 +5,7 @@ crossings of settings; of each only those runs that reach the changed line.  A m
 when it crashes or hangs, or when it decides otherwise than the reference did: the spec may allow that, but the
 recorded decision says no.  Recorded calls are made once more, and only a run that they are answered otherwise in is
 driven and judged anew.  It is made in a child process, in which the package `schedspec.reference` is imported anew.
+Mutants of what runs several engines repeat fleets (`fleets.py`).
 """
 
 import importlib
@@ -26,6 +27,7 @@ from typing import Any, Literal
 
 import click
 from attrs import define, frozen
+from tests.mutants import fleets
 from tests.mutants.mutations import Mutant, every_mutant, sampled
 from tests.mutants.recorded import BUILD, Case, cases, driven, kept_in, reaching, state_of
 
@@ -108,6 +110,8 @@ def _first_seen(mutant: Mutant, every: Sequence[Case]) -> Seen:
             return _seen_in(factory, case)
         if differs == "state":
             is_state_another = Seen("state", case=case.name)
+    if mutant.file in fleets.MODULES and (found := fleets.first_difference()):
+        return Seen(*found)
     return is_state_another
 
 
@@ -299,6 +303,7 @@ def _place(row: tuple[Mutant, Seen]) -> tuple[str, int]:
 
 def _tried(todo: Iterable[Mutant], seconds: float | None) -> Iterator[tuple[Mutant, Seen]]:
     every = cases()
+    fleets.recorded()
     click.echo(f"{len(every)} runs of the reference")
     began = time.monotonic()
     for mutant in todo:

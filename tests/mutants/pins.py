@@ -18,9 +18,9 @@ from schedspec.proofs.manifest import read
 from schedspec.proofs.pins import Pin, Table, from_proofs, joined, unpinned
 from schedspec.reference.faults import FAULTS
 from schedspec.spec.catalogue import registry
+from schedspec.spec.errors import ProtocolError
 from schedspec.spec.monitor import Monitor
 from schedspec.spec.printed import printed
-from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.registry import Conjunct
 
 STORED = Path(__file__).with_name("pins.json")

@@ -20,8 +20,8 @@ from schedspec.proofs.manifest import read
 from schedspec.reference import make
 from schedspec.reference.faults import FAULTS, FOREIGN
 from schedspec.spec.compiled import without
+from schedspec.spec.errors import ProtocolError
 from schedspec.spec.pooled import PooledMonitor
-from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.registry import Conjunct
 from schedspec.spec.transfers import registry
 from schedspec.spec.vocabulary import SubjectFactory

@@ -27,7 +27,7 @@ from schedspec.conformance.script import COMPLETE, STEP, Script
 from schedspec.conformance.small_scope.world import canonical_of
 from schedspec.conformance.walks import walk
 from schedspec.reference import make
-from schedspec.spec.protocol import ProtocolError
+from schedspec.spec.errors import ProtocolError
 from schedspec.spec.vocabulary import Header, Message, Subject, SubjectFactory, Unsupported
 
 WALKS = 120

@@ -1,7 +1,7 @@
 """The runner of mutants: the draw is the same each time, and a change of the reference is noticed for what it does."""
 
 import pytest
-from tests.mutants import mutation, recorded
+from tests.mutants import fleets, mutation, recorded
 from tests.mutants.corners import corners
 from tests.mutants.mutations import ROOT, Mutant, sampled, shares
 
@@ -61,3 +61,16 @@ def test_the_draw_has_its_share_of_each_module() -> None:
 
 def test_what_is_called_equivalent_has_a_reason() -> None:
     assert all(reason.endswith(".") for reason in mutation.equivalent().values())
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "how"),
+    [
+        ("reference/router.py", "self.engines[turn %", "self.engines[(turn + 1) %", "decision"),
+        ("reference/fleet.py", 'self._log("ended", request=request.id, how="refused")', "pass", "rule"),
+        ("reference/router.py", "self.placed.pop(request.id, None)", "self.placed.pop(request.id)", ""),
+    ],
+)
+def test_a_change_of_a_fleet_is_noticed_for_what_it_does(file: str, old: str, new: str, how: str) -> None:
+    fleets.recorded()
+    assert mutation.noticed(mutant(file, old, new), []).how == how

@@ -10,6 +10,7 @@ from attrs import evolve
 
 pytest.importorskip("numpy")
 
+import numpy as np
 from tests.mutants.readings import (
     Tally,
     all_differences,
@@ -26,11 +27,13 @@ from tests.mutants.readings import (
 from tests.mutants.traces import Run, corpus
 
 from schedspec.optimized import in_place, steady, together
+from schedspec.optimized.columns import Column
 from schedspec.optimized.content import ColumnShadow
+from schedspec.optimized.growth import FOR_EVER
 from schedspec.optimized.later import Later
 from schedspec.optimized.monitor import BulkMonitor
 from schedspec.optimized.pool import HeldBy
-from schedspec.optimized.steady import FOR_EVER, Rounds
+from schedspec.optimized.steady import Rounds, Turn
 from schedspec.spec.monitor import Monitor
 from schedspec.spec.vocabulary import Message, Outcome, Plan
 
@@ -104,11 +107,12 @@ PLANTED_HERE: dict[str, tuple[Any, str, Any]] = {
     "whoever leaves the columns keeps what it wrote to itself": (ColumnShadow, "_tell", lambda *_: None),
     "a block may be opened by two": (ColumnShadow, "_opened", _opens),
     "a token that waited is lost": (Later, "take", _one_too_few),
-    "a table is replaced before it was told": (BulkMonitor, "_replace_table", Monitor._replace_table),
     "nobody stops": (BulkMonitor, "_stops", _stops_nobody),
     "whoever ended stands there still": (BulkMonitor, "_retire", Monitor._retire),
     "a forecast is for ever": (steady, "rounds_left", lambda *_: FOR_EVER),
     "all cells stay as they are": (steady, "slope_of", lambda *_: 0),
+    "a column is the same all through": (Column, "is_all", lambda *_: True),
+    "blocks that were taken are forgotten": (BulkMonitor, "_have_taken", lambda *_: None),
     "takes are not asked for anything": (together._Together, "demands", lambda _: []),
     "nobody holds a block": (HeldBy, "__len__", lambda _: 0),
     "blocks that were given are held": (in_place._InPlace, "_update_alone", lambda *_: []),
@@ -171,6 +175,7 @@ FAULTS: dict[str, tuple[int, Callable[[Message], Message]]] = {
     "a number of 2⁶³": (10, in_plan(start=_with(4, lambda _: 1 << 63))),
     "a number of no machine": (10, in_plan(start=_with(4, lambda _: 10**30))),
     "less than nothing": (10, in_plan(start=_with(4, lambda _: -1))),
+    "the same step twice": (10, in_plan(step=lambda step: step - 1)),
     "a step of 2⁶²": (10, in_plan(step=lambda _: 1 << 62)),
     "the engine computed another token": (9, in_outcome(token=_with(7, lambda token: token + 1))),
     "somebody stops": (9, in_outcome(stop=_with(7, lambda _: True))),
@@ -212,6 +217,14 @@ def test_what_another_event_writes_is_heard(name: str) -> None:
     assert not differs_once_somebody_wrote(name)
 
 
+def test_a_step_that_is_not_the_next_one_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who was served in the step is asked of its number alone, while that goes on."""
+    run = changed(batch(), *FAULTS["the same step twice"])
+    assert Tally().compare(run) is None
+    monkeypatch.setattr(Turn, "is_as_forecast", lambda *_: True)
+    assert Tally().compare(run) is not None
+
+
 def test_what_another_event_writes_and_nobody_hears_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Rounds, "_goes_on", _deaf)
     assert sum(map(differs_once_somebody_wrote, WRITTEN)) > 2
@@ -244,7 +257,10 @@ def _in_arrays(message: Message) -> Message:
     if message.kind != "complete":
         return message
     deltas = [("delivered", d[1], array("q", d[2])) if d[0] == "delivered" else d for d in message.answer]
-    return evolve(in_outcome(token=lambda column: array("q", column))(message), answer=deltas)
+    changed = in_outcome(token=lambda column: array("q", column), stop=lambda column: np.array(column, np.bool_))(
+        message
+    )
+    return evolve(changed, answer=deltas)
 
 
 def test_a_list_of_tokens_stays_its_owners() -> None:

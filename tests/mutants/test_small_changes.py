@@ -1,7 +1,8 @@
 """The list of small changes is of the code as it stands; `small_changes.py` makes them."""
 
 import pytest
-from tests.mutants.small_changes import OPTIMIZED, ROOT, TWINS, Change
+from tests.mutants.list_of_small_changes import OPTIMIZED, TWINS, Change
+from tests.mutants.small_changes import ROOT
 
 
 @pytest.mark.parametrize("change", [*OPTIMIZED, *TWINS], ids=str)

@@ -1,17 +1,19 @@
 """Campaigns while nodes, workers and the command itself are killed at moments that a seed draws: whatever is left
 behind must be what one process leaves, byte for byte.
 
-    python -m tests.ray.chaos [--seed N] [--where ray|local] [--only trace --only soak …] [--blows N]
+    python -m tests.ray.chaos [--seed N] [--where ray|local] [--only trace --only soak …] [--blows N] [--what …]
 """
 
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,6 +26,7 @@ from schedspec.reference.fleet import STEP_NS, arrivals, new_fleet
 from schedspec.reference.router import Router
 
 from .left import Left, differences, ended, left_by
+from .real import write_real
 from .victims import Local, OnRay, Victims
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +41,21 @@ JOBS: Mapping[str, Sequence[str]] = {
     "replay": ["replay", "fitted:sharegpt", "--first-s", "20", "--load", "0.5,1,2,4,8"],
     "tune": ["tune", "fitted:sharegpt", "--first-s", "10", "--vary", "seats=4,8,64", "--vary", "policy=fcfs,vtc"],
     "reproduce": ["reproduce", "vllm", "stability", "hindsight", "--sample"],
+    "real": ["trace", "../logs/**/*.jsonl.zst"],
 }
+ON_DEMAND = ("real",)
+"""Which needs a public file (`schedspec data`): $SCHEDSPEC_DATA says where."""
+INTERRUPTS: Mapping[str, Sequence[tuple[signal.Signals, bool]]] = {
+    "the keys": [(signal.SIGINT, True)],
+    "SIGINT": [(signal.SIGINT, False)],
+    "SIGINT, and again": [(signal.SIGINT, False), (signal.SIGINT, False)],
+    "SIGTERM": [(signal.SIGTERM, False)],
+    "SIGTERM, and SIGINT": [(signal.SIGTERM, False), (signal.SIGINT, False)],
+}
+"""Signals, and whether all of its processes get them, as from a terminal."""
+SAID = re.compile(
+    r"error: interrupted: (\d+) of \d+ units are done; the same command with --resume (build/report/\S+) goes on\n"
+)
 BLOWS = (
     "kill a worker",
     "kill a worker",
@@ -86,6 +103,7 @@ class Trial:
     blows: int
     happened: list[str] = Factory(list)
     resumed: bool = False
+    wrong: str = ""
 
     def run(self, expected: Left) -> str:
         """What is wrong, or nothing."""
@@ -94,14 +112,15 @@ class Trial:
         process = self._start()
         until_s = time.monotonic() + LONGEST_S
         while process.poll() is None and time.monotonic() < until_s:
-            if todo and self._is_time(todo[0]):
+            if todo and self._is_time(todo[0], process.pid):
                 process = self._struck(todo.pop(0), process)
             time.sleep(0.02)
         if process.poll() is None:
             process.kill()
             return f"it has not ended after {LONGEST_S:g} s"
         self.happened += [f"too late to {blow.what}" for blow in todo]
-        return differences(expected, left_by(process, self._folder)) or self._counted_twice()
+        left = left_by(process, self._folder)
+        return self.wrong or differences(expected, left) or self._counted_twice()
 
     def _start(self) -> Any:
         more = ["--on", self.victims.where, "--patience-s", str(PATIENCE_S)]
@@ -122,36 +141,57 @@ class Trial:
                 return lines.read_bytes().count(b"\n"), len(json.loads(text)["units"])
         return None
 
-    def _is_time(self, blow: Blow) -> bool:
+    def _is_time(self, blow: Blow, command: int) -> bool:
         told = self._done()
         if told is None or told[0] * 1000 < min(blow.done, 999) * (told[1] - 1):
             return False
-        return blow.done > 0 or self.victims.has_begun()
+        return self.victims.has_begun(command)
 
     def _struck(self, blow: Blow, process: Any) -> Any:
         """The process that runs from then on."""
         time.sleep(blow.delay_s)
         done = self._done()
         if blow.what in ("interrupt", "kill the command"):
-            sent = (
-                signal.SIGKILL
-                if blow.what == "kill the command"
-                else self.draws.choice([signal.SIGINT, signal.SIGTERM])
-            )
-            process.send_signal(sent)
-            status, errors = ended(process, self._folder)
-            self.happened.append(f"{blow.what} ({sent.name}) at {done}: status {status} {errors.strip()[-120:]!r}")
+            way = "SIGKILL" if blow.what == "kill the command" else self.draws.choice(list(INTERRUPTS))
+            said_before = self._said()
+            for number, to_all in INTERRUPTS.get(way, [(signal.SIGKILL, False)]):
+                send(process, number, to_all=to_all)
+                time.sleep(self.draws.uniform(0, 0.5))
+            status, _ = ended(process, self._folder)
+            said = self._said().removeprefix(said_before)
+            self.happened.append(f"{blow.what} ({way}) at {done}: status {status} {said.strip()[-120:]!r}")
             if status in (0, 1):
                 return process  # it came too late
+            if blow.what == "interrupt" and done is not None and done[0] < done[1]:
+                self.wrong = self.wrong or misses(status, said, self._done())
             self.resumed = True
             return self._start()
         self.happened.append(f"{self.victims.strike(blow.what, self.draws, process.pid)} at {done}")
         return process
 
+    def _said(self) -> str:
+        return self._folder.with_suffix(".err").read_text()
+
     def _counted_twice(self) -> str:
         (done,) = self._folder.glob("build/report/*/campaign/done.jsonl")
         numbers = [json.loads(line)["unit"] for line in done.read_text().splitlines()]
         return "" if sorted(numbers) == list(range(len(numbers))) else f"units that are done: {sorted(numbers)}"
+
+
+def send(process: Any, number: signal.Signals, *, to_all: bool) -> None:
+    with suppress(ProcessLookupError):
+        if to_all:
+            os.killpg(process.pid, number)
+        else:
+            process.send_signal(number)
+
+
+def misses(status: int, said: str, done: tuple[int, int] | None) -> str:
+    """What is wrong with what somebody is told who interrupts, or nothing."""
+    told = SAID.findall(said)
+    if status != 130 or len(told) != 1 or said.count("error:") != 1 or "Traceback" in said:
+        return f"who interrupts is told (status {status}): {said}"
+    return "" if done is not None and int(told[0][0]) == done[0] else f"done are {done}, not {told[0][0]}"
 
 
 def start(folder: Path, name: str, more: Sequence[str]) -> Any:
@@ -174,18 +214,21 @@ def start(folder: Path, name: str, more: Sequence[str]) -> Any:
 @click.option("--where", type=click.Choice(["ray", "local"]), default="ray", show_default=True)
 @click.option("--only", type=click.Choice(list(JOBS)), multiple=True)
 @click.option("--blows", type=click.IntRange(min=2), default=5, show_default=True, help="In each campaign.")
-def main(seed: int, where: str, only: Sequence[str], blows: int) -> None:
+@click.option("--what", type=click.Choice(sorted(set(BLOWS))), multiple=True, help="Blows of this kind alone.")
+def main(seed: int, where: str, only: Sequence[str], blows: int, what: Sequence[str]) -> None:
     """Exit status 1: a campaign left something else behind than on one process."""
     click.echo(f"seed {seed}")
     with OnRay() if where == "ray" else Local() as victims:
-        wrong = [name for name in only or JOBS if not is_the_same(name, victims, seed, blows)]
+        victims.can = tuple(what) or victims.can
+        names = only or [name for name in JOBS if name not in ON_DEMAND]
+        wrong = [name for name in names if not is_the_same(name, victims, seed, blows)]
     sys.exit(1 if wrong else 0)
 
 
 def is_the_same(name: str, victims: Victims, seed: int, blows: int) -> bool:
     draws = random.Random(f"{seed} {victims.where.partition(':')[0]} {name}")
     with TemporaryDirectory(prefix="schedspec-chaos-") as folder:
-        write_logs(Path(folder) / "logs")
+        (write_real if name == "real" else write_logs)(Path(folder) / "logs")
         (Path(folder) / "one").mkdir()
         began = time.monotonic()
         expected = left_by(start(Path(folder) / "one", name, []), Path(folder) / "one")

@@ -22,11 +22,11 @@ class Victims(Protocol):
     def come_back(self) -> None:
         """Whoever is to follow those that were killed is there."""
 
-    def has_begun(self) -> bool:
-        """Somebody works."""
+    def has_begun(self, command: int) -> bool:
+        """Somebody works; `command`: the process that began the campaign."""
 
     def strike(self, what: str, draws: random.Random, command: int) -> str:
-        """What was done, in words; `command`: the process that began the campaign."""
+        """What was done, in words."""
 
 
 def processes() -> Iterator[tuple[int, int, str]]:
@@ -59,12 +59,14 @@ class Local:
 
     def come_back(self) -> None: ...
 
-    def has_begun(self) -> bool:
-        return any("spawn_main" in line for _, _, line in processes())
+    def has_begun(self, command: int) -> bool:
+        return bool(self._workers(command))
 
     def strike(self, what: str, draws: random.Random, command: int) -> str:
-        workers = [pid for pid, parent, line in processes() if parent == command and "spawn_main" in line]
-        return hit(workers, what, draws)
+        return hit(self._workers(command), what, draws)
+
+    def _workers(self, command: int) -> list[int]:
+        return [pid for pid, parent, line in processes() if parent == command and "spawn_main" in line]
 
 
 def new_cluster() -> Any:
@@ -112,7 +114,7 @@ class OnRay:
                 os.kill(worker[0], signal.SIGKILL)  # one that is stopped does not end with the others
         self.cluster.shutdown()
 
-    def has_begun(self) -> bool:
+    def has_begun(self, command: int) -> bool:
         return any("work" in line for _, _, line in self._workers())
 
     def strike(self, what: str, draws: random.Random, command: int) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from tests.bench import beside_vllm, curves, run, simulation
+from tests.bench import beside_vllm, bulk, curves, run, simulation
 from tests.bench.floors import Change, looked_at
 from tests.bench.measure import Skipped
 from tests.bench.rounds import OfArrays
@@ -133,6 +133,26 @@ def test_the_table_of_the_readme_is_written_between_its_marks(tmp_path: Path) ->
     assert "old" not in written
     assert "| `change_1.4` |" in written
     assert "numpy" in written
+
+
+def test_what_was_measured_is_written_and_nothing_else(tmp_path: Path) -> None:
+    value = {
+        "figure": 9.0,
+        "asked": 10.0,
+        "best": 9.5,
+        "plain": 3.0,
+        "over_plain": 3.0,
+        "readings": 20.0,
+        "floor": 50.0,
+    }
+    readme = tmp_path / "README.md"
+    parts = (curves.BEGIN, "curves", curves.END, bulk.BEGIN, "old", curves.END, "behind")
+    readme.write_text("\n".join(parts), encoding="utf-8")
+    run.write({"bulk.decode.8.arrays": value}, readme)
+    written = readme.read_text(encoding="utf-8")
+    assert written.startswith("\n".join(parts[:4]))
+    assert written.endswith("\n".join(parts[5:]))
+    assert "| `decode.8.arrays` | 10 | 9 | 10 | 3 | 3.0 | 20 | 50 |" in written
 
 
 def test_a_figure_has_the_floor_of_the_curve_that_does_the_same() -> None:

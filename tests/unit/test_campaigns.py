@@ -8,13 +8,15 @@ import sys
 import time
 from collections import deque
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from schedspec.campaigns import CampaignError, Journal, Unit, Watch, executor_of, run_campaign
-from schedspec.campaigns.cluster import ensure_answers
+from schedspec.campaigns.cluster import begun, ensure_answers
 from schedspec.campaigns.local import Local
 from schedspec.campaigns.run import MOST_TRIES, Here, Line
+from schedspec.campaigns.signals import SIGNALS, held_back, interrupted_by_sigterm
 
 WORK = '''
 import os, signal, time
@@ -176,6 +178,42 @@ def test_an_interrupt_keeps_what_is_done(log: Path, tmp_path: Path) -> None:
     kept = done.read_text().count("\n")
     assert 2 <= kept < 40
     assert run(todo, Here(), tmp_path / "r", resume=True) == squares(40)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_what_must_be_whole_is_not_interrupted(number: signal.Signals) -> None:
+    done = []
+
+    def write() -> None:
+        with interrupted_by_sigterm(), held_back():
+            signal.raise_signal(number)
+            done.append("whole")
+
+    with pytest.raises(KeyboardInterrupt):
+        write()
+    assert done == ["whole"]
+
+
+def test_who_interrupts_twice_is_told_once() -> None:
+    def interrupted() -> None:
+        try:
+            raise KeyboardInterrupt("the first")
+        finally:
+            with held_back():
+                signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt, match="the first"):
+        interrupted()
+
+
+def test_a_cluster_leaves_what_sigterm_does_as_it_is() -> None:
+    def init() -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+    with interrupted_by_sigterm():
+        begun(init, SimpleNamespace(__version__="0"), "here")
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
 
 
 @pytest.mark.parametrize("where", ["nowhere", "local:0", "local:many", "one:2", "ray:here"])

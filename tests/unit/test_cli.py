@@ -32,7 +32,7 @@ def plain(result: Result) -> str:
 @pytest.fixture(scope="module")
 def fault_report(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
     folder = tmp_path_factory.mktemp("report")
-    arguments = ["check", "fault:KV-7", "--workload", "none", "--report", str(folder)]
+    arguments = ["check", "fault:KV-7", "--depth", "quick", "--workload", "none", "--report", str(folder)]
     return CliRunner().invoke(cli, arguments), folder
 
 
@@ -105,7 +105,8 @@ def test_every_subject_with_a_name_is_found_by_a_pasted_test() -> None:
 
 
 def test_a_broken_should_is_status_0_and_3_when_strict(tmp_path: Path) -> None:
-    arguments = ["check", "reference", "--workload", "none", "--report", str(tmp_path), "--rule", "LIVE-11", "--json"]
+    common = ["--depth", "smoke", "--workload", "none", "--report", str(tmp_path), "--json"]
+    arguments = ["check", "reference", "--rule", "LIVE-11", *common]
     assert run(*arguments).exit_code == 0
     strict = run(*arguments, "--strict")
     assert strict.exit_code == 3

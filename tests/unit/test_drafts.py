@@ -13,8 +13,10 @@ from schedspec.optimized.monitor import BulkMonitor
 from schedspec.reference import make
 from schedspec.reference.simulation import DEFAULT, PROFILES, Conditions, SimulationError, System, replay
 from schedspec.spec.catalogue import registry
+from schedspec.spec.encoding import encode
+from schedspec.spec.errors import ProtocolError
 from schedspec.spec.monitor import Monitor
-from schedspec.spec.protocol import ProtocolError, encode, read_outcome, read_plan
+from schedspec.spec.protocol import read_outcome, read_plan
 from schedspec.spec.vocabulary import Capabilities, Door, Header, Message, Outcome, Plan, Pools, Receipt, Request
 
 HEADER = Header(

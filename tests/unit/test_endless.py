@@ -17,7 +17,7 @@ from schedspec.conformance.driver import Driver
 from schedspec.conformance.script import STEP, submit
 from schedspec.conformance.subjects.stdio import StdioFactory
 from schedspec.reference import Scheduler
-from schedspec.spec.protocol import ProtocolError
+from schedspec.spec.errors import ProtocolError
 from schedspec.spec.vocabulary import Settings
 
 MEGABYTE = "x" * (1 << 20)

@@ -23,7 +23,7 @@ from schedspec.conformance.subjects.guard import Guarded, guarded
 from schedspec.conformance.subjects.resolve import UnknownSubject, resolve
 from schedspec.conformance.subjects.stdio import StdioFactory
 from schedspec.conformance.validate import Check, outcome_of, validate
-from schedspec.spec.protocol import ProtocolError, SubjectFault
+from schedspec.spec.errors import ProtocolError, SubjectFault
 from schedspec.spec.vocabulary import (
     Outcome,
     Plan,

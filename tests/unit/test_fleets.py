@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import os
 import random
+import re
 import shutil
 import signal
 import threading
@@ -16,13 +17,14 @@ from click.testing import CliRunner, Result
 
 from schedspec.cli import cli
 from schedspec.conformance.archives import read_recorded
+from schedspec.conformance.fleet import engine_folder
 from schedspec.reference.faults import factory
 from schedspec.reference.faults.routers import FLEETS, ROUTERS
 from schedspec.reference.fleet import STEP_NS, Fleet, arrivals, flooded, new_fleet
 from schedspec.reference.router import Dealer, Router
 from schedspec.spec.fleets.judge import Fleet as Records
 from schedspec.spec.fleets.judge import FleetVerdict, judge_fleet
-from schedspec.spec.fleets.router_log import RouterLog, read_router_log
+from schedspec.spec.fleets.router_log import RouterEvent, RouterLog, read_router_log
 from schedspec.spec.fleets.rules import EDGES, RULES
 from schedspec.spec.fleets.stays import Witness
 from schedspec.spec.monitor import Monitor
@@ -102,6 +104,25 @@ def test_edges_of_the_rules(there: Records, conjuncts: list[str]) -> None:
     assert [one.conjunct for one in judge_fleet(there).broken] == conjuncts
 
 
+def told(kind: Any, request: str, now_ns: int, detail: str) -> RouterEvent:
+    return RouterEvent(kind, now_ns, request, detail=detail)
+
+
+@pytest.mark.parametrize(
+    ("events", "conjuncts"),
+    [
+        ([told("ended", "r", 6, "finished")], []),
+        ([told("ended", "r", 6, "finished"), told("ended", "r", 7, "finished")], ["FLEET-1.told_twice"]),
+        ([], ["FLEET-1.lost"]),
+        ([told("ended", "r", 6, "finished"), told("ended", "s", 7, "finished")], ["FLEET-1.unheard"]),
+    ],
+)
+def test_edges_of_what_a_router_says(events: list[RouterEvent], conjuncts: list[str]) -> None:
+    log = RouterLog(("a",), events=[told("arrived", "r", 0, "accepted"), *events, RouterEvent("end", 9)])
+    there = Records(records(a=[stay("r", 0, 5)]).engines, log)
+    assert [one.conjunct for one in judge_fleet(there).broken] == conjuncts
+
+
 def test_clocks_may_be_apart() -> None:
     there = records(a=[stay("r", 0, 5, "cancelled")], b=[stay("r", 3, 9)])
     assert judge_fleet(there).breaks == {"FLEET-3": 1}
@@ -155,7 +176,13 @@ def test_a_fleet_says_which_rule_at_which_engine_and_when(logs: Path) -> None:
     assert found["fleet"]["FLEET-1"]["verdict"] == "pass"
     page = Path("out/engines/e001/failures/KV-8.md").read_text()
     assert page.startswith("KV-8: ")
-    assert trace("out/engines/e001/failures/KV-8.jsonl", "--report", "again").exit_code == 1
+    (again,) = re.findall(r"`schedspec (trace \S+)`", trace("logs", "--report", "out").stdout)
+    assert trace(*again.split()[1:], "--report", "again").exit_code == 1
+
+
+def test_files_may_be_named_from_here_and_from_the_root(logs: Path) -> None:
+    result = trace("logs/e000.jsonl", str(Path("logs/e002.jsonl").absolute()))
+    assert (result.exit_code, "2 engines" in result.stdout) == (0, True)
 
 
 @pytest.mark.deep
@@ -204,7 +231,7 @@ def damaged(logs: Path) -> str:
 def copied(logs: Path) -> str:
     (logs / "more").mkdir()
     shutil.copy(logs / "e000.jsonl", logs / "more" / "copy.jsonl")
-    return "both claim engine e000 at now_ns 0: leave one of them out if it is a copy"
+    return "e000.jsonl both claim engine e000 at now_ns 0: leave one of them out if it is a copy"
 
 
 def empty(logs: Path) -> str:
@@ -324,3 +351,37 @@ def test_a_link_that_leads_nowhere_is_no_engine_that_is_left_out(logs: Path) -> 
     (logs / "e007.jsonl").symlink_to("nothing.jsonl")
     result = trace("logs")
     assert (result.exit_code, "e007.jsonl is a link that leads nowhere" in result.stderr) == (2, True)
+
+
+HOSTILE = (
+    "..",
+    "../../evil",
+    "/etc",
+    ".",
+    "",
+    "a/../../b",
+    "<b>e</b>",
+    "e\x00",
+    "a\u202eb",
+    "x" * 300,
+    "x" * 301,
+    "\udcff",
+)
+
+
+def test_folders_of_engines_are_inside_of_the_report_and_each_its_own() -> None:
+    folders = [engine_folder(name) for name in HOSTILE]
+    assert len(set(folders)) == len(HOSTILE)
+    for folder in folders:
+        assert folder.parts[0] == "engines"
+        assert len(folder.parts) > 1
+        assert set(folder.parts).isdisjoint({"..", "."})
+        assert all(len(part) < 80 for part in folder.parts)
+    assert engine_folder("rack-1/e0") == Path("engines/rack-1/e0")
+
+
+def test_the_report_of_a_fleet_is_told_from_others(tmp_path: Path) -> None:
+    (tmp_path / "report.json").write_text(json.dumps({"rules": {}, "engines": []}))
+    result = CliRunner().invoke(cli, ["report", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "is the report of a fleet" in result.output

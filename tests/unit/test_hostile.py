@@ -75,6 +75,7 @@ OF_LONG_RUNS = {
     "burst": {"LANE-3"},
     "class_preemption": {"LIVE-10"},
     "aged_sharing": {"FAIR-17", "LANE-5"},
+    "aging_due": {"FAIR-21", "LANE-8"},
     "committed_cap": {"FAIR-12"},
     "prefill_cap": {"STEP-15"},
     "prompt_share": {"STEP-12"},

@@ -17,7 +17,7 @@ from schedspec.conformance.script import STEP, Script, cancel, submit
 from schedspec.reference import make
 from schedspec.reference.faults import factory
 from schedspec.spec.catalogue import registry
-from schedspec.spec.protocol import ProtocolError
+from schedspec.spec.errors import ProtocolError
 from schedspec.spec.vocabulary import Settings, SubjectFactory
 
 NOTHING = Depth(name="none", search_s=0.0, workload_s=None, shrink_s=0.0, examples=0, reruns=False)

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from attrs import evolve
 
+from schedspec.spec.errors import ProtocolError
 from schedspec.spec.monitor import Monitor, canonical
-from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.vocabulary import (
     Capabilities,
     Delta,

@@ -41,11 +41,13 @@ LIMITS: dict[str, dict[str, Any]] = {
     "blocks and seats": {"policy": "lanes", "lanes": CAPPED, "client_seats": 2},
     "lanes that come back": {"policy": "lanes", "lanes": LANES},
     "lanes that come back, aged": {"policy": "lanes", "lanes": LANES, "aging_picks": 2, "aging_credit": 30},
+    "lanes where an output costs more than 2³¹": {"policy": "lanes", "lanes": LANES, "output_weight": 1 << 30},
     "turns": {"policy": "drr", "quantum": 7},
     "turns, foreseen": {"policy": "drr", "quantum": 16, "charge_prediction": True},
     "aged": {"aging_picks": 3, "aging_credit": 24},
     "whole prompts": {"chunked_prefill": False, "token_budget": 14},
     "a watermark": {"watermark_blocks": 5, "blocks": 25},
+    "a watermark that only who is alone gets below": {"watermark_blocks": 24, "blocks": 25},
 }
 
 
@@ -75,3 +77,10 @@ def crowd(dice: Random) -> Iterator[Op]:
 def test_limits_are_reached_alike(limit: str) -> None:
     for seed in range(5):
         compare(Script(evolve(PLAIN, **LIMITS[limit]), seed, tuple(crowd(Random(seed)))))
+
+
+def test_more_outputs_than_two_bytes_count() -> None:
+    """Nobody waits until they are through: one is cancelled, and the model of the other stops."""
+    settings = evolve(PLAIN, blocks=200, block_size=1 << 10)
+    longer, other = submit("r1", PROMPT, (1 << 16) + 1), submit("r2", PROMPT, 1 << 16, stop_after=2)
+    compare(Script(settings, 0, (longer, other, *(STEP, COMPLETE) * 4, cancel("r1"))))

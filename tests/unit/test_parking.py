@@ -7,8 +7,9 @@ from attrs import evolve
 
 from schedspec.reference import make
 from schedspec.spec.admission import Door
+from schedspec.spec.errors import ProtocolError
 from schedspec.spec.monitor import Monitor
-from schedspec.spec.protocol import ProtocolError, read_outcome
+from schedspec.spec.protocol import read_outcome
 from schedspec.spec.vocabulary import Capabilities, Header, Lane, Message, Outcome, Plan, Receipt, Request, Settings
 
 PARKING = Settings(blocks=8, block_size=2, seats=2, token_budget=8, park_timeout_ns=100)

@@ -331,6 +331,9 @@ PLANTED = (
 
 
 @needs_coqc
-@pytest.mark.parametrize(("part", "file", "old", "new"), PLANTED)
+@pytest.mark.parametrize(
+    ("part", "file", "old", "new"),
+    [PLANTED[0], *(pytest.param(*planted, marks=pytest.mark.deep) for planted in PLANTED[1:])],
+)
 def test_another_definition_is_not_the_code(tmp_path: Path, part: Part, file: str, old: str, new: str) -> None:
     assert differences(tmp_path, cases(SEEDS, [part]), (file, old, new)) != []

@@ -1,12 +1,16 @@
 """`schedspec replay` as a person meets it: table, file, what is kept, and bad input."""
 
 import json
+import signal
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
+from schedspec.campaigns import Unit
+from schedspec.campaigns.run import Event, Here
 from schedspec.cli import cli
 from schedspec.reference import Scheduler
 from schedspec.spec.vocabulary import Outcome
@@ -73,6 +77,20 @@ def test_the_pool_is_that_of_the_device_unless_it_is_set(replayed: Any, tmp_path
     assert (run["settings"]["blocks"], run["settings"]["seats"]) == (10_000 // 16, 7)
 
 
+def test_a_system_of_the_literature_brings_its_own_settings(replayed: Any, tmp_path: Path) -> None:
+    assert replayed("--system", "vtc", "--system", "vllm-2023:sarathi", "--setting", "seats=7").exit_code == 0
+    vtc, other = (run["settings"] for run in told(tmp_path)["runs"])
+    assert (vtc["policy"], vtc["seats"], other["reserve"], other["seats"]) == ("vtc", 7, "known", 7)
+
+
+def test_a_table_that_goes_into_a_file_has_the_whole_names(tmp_path: Path) -> None:
+    names = [f"a tenant with a name that is longer than any column and number {number}" for number in range(2)]
+    rows = ["arrival_s,prompt_tokens,output_tokens,client", *(f"0,9,2,{name}" for name in names)]
+    (tmp_path / "w.csv").write_text("\n".join(rows) + "\n")
+    done = CliRunner().invoke(cli, ["replay", f"csv:{tmp_path / 'w.csv'}", "--report", str(tmp_path / "report")])
+    assert all(f"client {name} " in done.output for name in names)
+
+
 def test_the_same_bytes_step_by_step_and_again(replayed: Any, tmp_path: Path) -> None:
     files = []
     for more in ([], [], ["--step-by-step"]):
@@ -100,6 +118,42 @@ def test_what_is_done_is_kept(
     assert [run["system"] for run in told(tmp_path)["runs"]] == ["reference"]
 
 
+class InterruptedAfterOne(Here):
+    def run(self, units: Sequence[Unit], todo: Sequence[int]) -> Generator[Event, None, None]:
+        yield from super().run(units, todo[:1])
+        raise KeyboardInterrupt
+
+
+def test_a_campaign_that_is_interrupted_shows_what_is_done_and_says_once_how_to_go_on(
+    replayed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ["--system", "reference", "--system", "optimized"]
+    replayed(*options)
+    whole = (tmp_path / "report" / "replay.json").read_bytes()
+    with monkeypatch.context() as patched:
+        patched.setattr("schedspec.commands.campaign.executor_of", lambda where, patience_s: InterruptedAfterOne())
+        done = replayed(*options, "--on", "local:1")
+    assert done.exit_code == 130
+    assert [run["system"] for run in told(tmp_path)["runs"]] == ["reference"]
+    assert " ".join(done.output.split()).count("error: interrupted: 1 of 2 units are done; the same command") == 1
+    assert done.output.count("interrupted") == 1
+    assert replayed(*options, "--resume", str(tmp_path / "report")).exit_code == 0
+    assert (tmp_path / "report" / "replay.json").read_bytes() == whole
+
+
+def test_who_interrupts_while_the_page_is_written_has_it_whole(
+    replayed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_page(told: Any, folder: Path) -> str:
+        signal.raise_signal(signal.SIGINT)
+        (folder / "report.html").write_text("whole")
+        return ""
+
+    monkeypatch.setattr("schedspec.simulation_report.write_page", write_page)
+    assert replayed().exit_code == 130
+    assert (tmp_path / "report" / "report.html").read_text() == "whole"
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -110,6 +164,14 @@ def test_what_is_done_is_kept(
         (["--system", "reference:seats=0"], "seats is 0, but must be an integer of at least 1"),
         (["--system", "optimized:prefix_caching=true"], "setting prefix_caching=True is not supported"),
         (["--rate", "0"], "rate is 0, but must be greater than 0"),
+        (["--rate", "1e99"], "rate must be at most 1,000,000"),
+        (["--load", "1e99"], "--load is 1e99, but must be at most 1,000,000"),
+        (
+            ["--setting", "door.queue_request=1", "--setting", "seat=4"],
+            "'queue_request': did you mean 'queue_requests'?; 'seat=4' is",
+        ),
+        (["--system", "vtc:policy=fcfs"], "setting policy='fcfs' is not supported: ask for policy=vtc"),
+        (["--system", "distserve"], "ask for two, as in --setting 'pools={"),
     ],
 )
 def test_bad_options_are_one_sentence(replayed: Any, arguments: list[str], says: str) -> None:

@@ -6,8 +6,9 @@ from random import Random
 import pytest
 from tests.mutants.readings import batch
 
+from schedspec.optimized.growth import FOR_EVER, Forms, growth_of, rounds_left
 from schedspec.optimized.monitor import BulkMonitor
-from schedspec.optimized.steady import FOR_EVER, Forms, after, growth_of, rounds_left
+from schedspec.optimized.steady import after
 
 HOLDS: dict[str, Callable[[int], bool]] = {
     "eq": lambda apart: apart == 0,

@@ -18,8 +18,8 @@ from schedspec.reference.faults import FAULTS, OTHERS, swapping
 from schedspec.reference.simulation import Simulation
 from schedspec.reference.systems import SYSTEMS
 from schedspec.spec.catalogue import registry
+from schedspec.spec.errors import ProtocolError
 from schedspec.spec.monitor import Monitor, canonical
-from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.recovery import avoided_ns, recompute_ns, swap_ns
 from schedspec.spec.vocabulary import (
     Capabilities,

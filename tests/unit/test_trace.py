@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from schedspec.spec import trace
+from schedspec.spec.encoding import encode
+from schedspec.spec.errors import ProtocolError, SubjectFault
 from schedspec.spec.protocol import (
-    ProtocolError,
-    SubjectFault,
-    encode,
     read_capabilities,
     read_deltas,
     read_observation,

@@ -11,9 +11,11 @@ from click.testing import CliRunner
 from tests.bench.recording import Recorder, requests
 
 from schedspec.cli import cli
-from schedspec.spec.protocol import Flags, Naturals, ProtocolError, Texts, read_plan
+from schedspec.spec.errors import ProtocolError
+from schedspec.spec.protocol import read_plan
 from schedspec.spec.trace import TraceError, TraceWriter, read_trace
 from schedspec.spec.trace_columns import FEWEST, HEAD, KEPT, LONGEST, MAGIC, MOST_NEW, ColumnsWriter, convert_trace
+from schedspec.spec.values import Flags, Naturals, Texts
 from schedspec.spec.vocabulary import Capabilities, Header, Message, Outcome, Plan, Request, Settings
 
 RUNNING = FEWEST + 6

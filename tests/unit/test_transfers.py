@@ -30,7 +30,7 @@ from schedspec.conformance.walks import walk
 from schedspec.reference import make
 from schedspec.reference.faults import FOREIGN
 from schedspec.spec.catalogue import registry
-from schedspec.spec.protocol import ProtocolError
+from schedspec.spec.errors import ProtocolError
 from schedspec.spec.trace import TraceWriter
 from schedspec.spec.vocabulary import Delta, Door, Message, Pools, Settings, SubjectFactory, Unsupported
 

@@ -9,7 +9,7 @@ from schedspec.conformance.script import COMPLETE, STEP, submit
 from schedspec.optimized import race
 from schedspec.optimized.ints import LARGEST
 from schedspec.optimized.job import Job, Member
-from schedspec.optimized.members import Arrivals
+from schedspec.optimized.members import Arrivals, Patience
 from schedspec.optimized.queue import KeyQueue
 from schedspec.optimized.race import CounterRace
 from schedspec.optimized.service import Counters
@@ -88,3 +88,15 @@ def test_who_is_looked_at_is_not_moved_ahead_meanwhile(most: int) -> None:
     for op in (STEP, COMPLETE, STEP, COMPLETE):
         pair.do(op)
     pair.drain()
+
+
+def test_who_waits_again_begins_to_be_patient_again() -> None:
+    """What it saw before it was admitted does not count."""
+    patience = Patience(3)
+    first, second = (Job.of(Request(id=f"r{n}", prompt_ids=(1,), max_output_tokens=1), n) for n in range(2))
+    patience.begins(first)
+    assert not patience.ends(first)
+    assert [list(patience.admitted()) for _ in range(2)] == [[], []]
+    for job in (first, second):
+        patience.begins(job)
+    assert [list(patience.admitted()) for _ in range(3)] == [[], [], [first, second]]

@@ -206,6 +206,9 @@ def test_a_refusal_is_a_short_story() -> None:
     driver = run_of(ROOM, [comes(huge)])
     told = sentences(tell_of(driver.header, driver.messages, "huge"))
     assert any("refused at the door, kv_blocks: 31 against 16" in line for line in told)
+    later = [evolve(message, now_ns=7_000_000) for message in driver.messages]
+    (line,) = (line for line in sentences(tell_of(driver.header, later, "huge")) if "refused" in line)
+    assert line.endswith("31 against 16, at now_ns 7,000,000")
 
 
 @pytest.mark.parametrize(("name", "hint"), [("latter", "did you mean later?"), ("zzz", "it has first, later")])

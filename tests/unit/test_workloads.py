@@ -373,6 +373,16 @@ WRONG = {
         CSV.replace("0.5,", ","),
         ":3: has no arrival_s, but those above have: give all of them a time",
     ),
+    "no times where all should have one": (
+        "csv",
+        "prompt_tokens,output_tokens,arrival_s\n5,7\n5,7\n",
+        ":2: has no arrival_s: the line is cut off, or write a comma before each empty field",
+    ),
+    "blocks of nothing": (
+        "csv",
+        "prompt_tokens,output_tokens,hash_tokens\n5,7,0\n",
+        ":2: hash_tokens is 0, but must be at least 1: it says how many tokens each of hash_ids stands for",
+    ),
     "declares too little": (
         "csv",
         CSV.replace(",8,", ",2,"),
@@ -440,6 +450,13 @@ def test_what_is_no_utf_8_is_told_with_its_line(write: Write, kind: str, text: s
     path.write_bytes(text.encode("utf-16"))
     with pytest.raises(WorkloadError, match=r":1: is not UTF-8"):
         read(parse_workload(f"{kind}:file"))
+
+
+@pytest.mark.parametrize("command", [["check", "reference", "--workload"], ["replay"]])
+def test_a_folder_is_not_taken_for_a_file_that_is_not_there(command: list[str], tmp_path: Path) -> None:
+    done = CliRunner().invoke(cli, [*command, f"csv:{tmp_path}"])
+    assert done.exit_code == 2
+    assert " ".join(done.output.split()) == f"error: {tmp_path} is a folder: name the file in it that is meant"
 
 
 @pytest.mark.parametrize("command", [["check", "reference", "--workload"], ["replay"]])

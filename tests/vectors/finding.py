@@ -15,7 +15,7 @@ from schedspec.conformance.script import Script
 from schedspec.conformance.shrink import Shrinker, Target, script_size
 from schedspec.conformance.walks import walk
 from schedspec.spec.catalogue import registry
-from schedspec.spec.protocol import ProtocolError
+from schedspec.spec.errors import ProtocolError
 from schedspec.spec.vocabulary import Unsupported
 
 from .records import Snapshots, Vector, Verdict, factory_of, judge, trace_of

@@ -15,10 +15,9 @@ from typing import Any
 import click
 
 from schedspec.spec.catalogue import registry
-from schedspec.spec.fleets.rules import RULES as FLEET
 from schedspec.spec.vocabulary import SettingsWarning
 
-from . import finding, pairs
+from . import finding, fleets, pairs
 from .forms import SCHEMA, as_json, as_lines, path_of
 from .legal import Tree
 from .records import FOLDER, RULES, SCRIPTS, Vector, judge, lines_of, read, trace_of, written
@@ -29,7 +28,7 @@ WITHOUT = {
     rule.id: "An engine computes what it is about, and no trace holds that; tests/kernels seeds its faults."
     for rule in registry.sorted_rules()
     if "engine" in rule.binding.claims
-} | dict.fromkeys(FLEET, "It is about several engines and their router, whose trace is of another kind (spec/fleets).")
+}
 """Rules that no trace can keep or break."""
 
 
@@ -61,7 +60,11 @@ def traces(vectors: Sequence[Vector]) -> dict[Path, str]:
         entry, own = _made(vector)
         entries.append(entry)
         made |= own
-    return made | {INDEX: _index(entries)}
+    of_fleets = []
+    for entry, own in fleets.vectors():
+        of_fleets.append(entry)
+        made |= own
+    return made | {INDEX: _index(entries, of_fleets)}
 
 
 def _made(vector: Vector) -> tuple[dict[str, Any], dict[Path, str]]:
@@ -105,12 +108,12 @@ def _shown(path: Path) -> str:
     return path.relative_to(FOLDER).as_posix()
 
 
-def _index(entries: Sequence[Mapping[str, Any]]) -> str:
+def _index(entries: Sequence[Mapping[str, Any]], of_fleets: Sequence[Mapping[str, Any]]) -> str:
     paths = [(world, [_shown(path_of(world, ending)) for ending in ("json", "txt")]) for world in worlds()]
     scenarios = [{"id": world.id, "name": world.name, "files": names} for world, names in paths]
     head = _encoded({"schema": SCHEMA, "without": WITHOUT})
-    rows = (",\n".join(map(_encoded, items)) for items in (entries, scenarios))
-    return '{},"traces":[\n{}\n],"scenarios":[\n{}\n]}}\n'.format(head[:-1], *rows)
+    rows = (",\n".join(map(_encoded, items)) for items in (entries, of_fleets, scenarios))
+    return '{},"traces":[\n{}\n],"fleets":[\n{}\n],"scenarios":[\n{}\n]}}\n'.format(head[:-1], *rows)
 
 
 def _encoded(plain: Any) -> str:
@@ -160,7 +163,7 @@ def main(check: bool, anew: bool, only: Sequence[str]) -> None:
     for path in _left_over(made):
         path.unlink()
     for path, text in made.items():
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     click.echo(f"{len(made)} files, {sum(len(text.encode()) for text in made.values()) // 1000} kB")
 

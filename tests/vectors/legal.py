@@ -10,8 +10,8 @@ from typing import Any
 from attrs import Factory, define, evolve, frozen
 
 from schedspec.spec.catalogue import registry
+from schedspec.spec.errors import ProtocolError
 from schedspec.spec.monitor import Monitor
-from schedspec.spec.protocol import ProtocolError
 from schedspec.spec.vocabulary import Capabilities, Header, Message
 
 from .choices import Decision, State, decisions

@@ -21,7 +21,7 @@ from schedspec.conformance.scenarios import scenarios
 from schedspec.conformance.script import COMPLETE, Script
 from schedspec.conformance.shrink import Shrinker, Target, script_size
 from schedspec.reference.faults import others
-from schedspec.spec.protocol import ProtocolError
+from schedspec.spec.errors import ProtocolError
 from schedspec.spec.vocabulary import Message, Unsupported
 
 from .records import Trace, Vector, factory_of

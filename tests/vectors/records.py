@@ -16,9 +16,10 @@ from schedspec.conformance.script import Script, from_json, to_json
 from schedspec.reference import make
 from schedspec.reference.faults import FAULTS
 from schedspec.spec.catalogue import registry
+from schedspec.spec.errors import ProtocolError
 from schedspec.spec.monitor import Monitor
 from schedspec.spec.pooled import new_monitor
-from schedspec.spec.protocol import ProtocolError, read_request
+from schedspec.spec.protocol import read_request
 from schedspec.spec.trace import line_of
 from schedspec.spec.vocabulary import OBJECTS, SCHEMA, Header, Message, SubjectFactory
 

@@ -1,14 +1,18 @@
 """Each rule has a trace that keeps it and one that breaks it; both monitors say so, and the files are as written."""
 
 import json
+import os
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 from attrs import evolve
-from tests.vectors import generate, pairs
+from click.testing import CliRunner
+from tests.vectors import fleets, generate, pairs
 from tests.vectors.records import FOLDER, RULES, Trace, judge, read
 
+from schedspec.cli import cli
 from schedspec.conformance.driver import DOOR
 from schedspec.optimized.monitor import BulkMonitor
 from schedspec.spec.catalogue import registry
@@ -36,7 +40,10 @@ def trace(path: str) -> Trace:
 def test_each_rule_has_both_or_a_reason() -> None:
     ids = [f"{rule}.{verdict}" for rule in generate.rules() for verdict in ("pass", "fail")]
     assert [entry["id"] for entry in ENTRIES] == ids
-    assert set(generate.rules()) | INDEX["without"].keys() == {*registry.rules, *FLEET}
+    assert set(generate.rules()) | INDEX["without"].keys() == registry.rules.keys()
+    assert [entry["id"] for entry in INDEX["fleets"]] == [
+        f"{r}.{verdict}" for r in FLEET for verdict in ("pass", "fail")
+    ]
 
 
 @pytest.mark.parametrize("entry", [e for e in ENTRIES if len(e["files"]) == 1], ids=lambda entry: str(entry["id"]))
@@ -55,6 +62,32 @@ def test_both_monitors_agree_with_the_manifest(entry: dict[str, Any]) -> None:
         assert entry["message"] == len(run.messages)
         sound = {other for other in plain.musts() if registry.rules[other].family != DOOR}
         assert {broken[other][0] for other in sound} <= {entry["message"]}
+
+
+@pytest.mark.parametrize("entry", INDEX["fleets"], ids=lambda entry: str(entry["id"]))
+def test_a_fleet_is_as_the_manifest_says(entry: dict[str, Any], tmp_path: Path) -> None:
+    """As `schedspec trace` says of its folder."""
+    folder = (FOLDER / entry["files"][0]).parent
+    asked = ["trace", str(folder), "--window-ms", str(entry["window_ms"]), "--report", str(tmp_path), "--json"]
+    done = CliRunner().invoke(cli, asked)
+    told, rule = json.loads(done.stdout), entry["rule"]
+    assert {folder / name for name in map(Path, os.listdir(folder))} == {FOLDER / name for name in entry["files"]}
+    broken = {rule for rule, one in told["fleet"].items() if one["breaks"]}
+    assert not any(one["verdict"] == "fail" for one in told["rules"].values())
+    if entry["verdict"] == "pass":
+        assert (done.exit_code, broken, told["fleet"][rule]["exercised"]) == (0, set(), entry["exercised"])
+        return
+    assert (done.exit_code, broken) == (1, {rule, *entry.get("also", [])})
+    assert told["fleet"][rule]["breaks"] == entry["breaks"]
+    first = next(one for one in told["failures"] if one["rule"] == rule)
+    assert (first["conjunct"], first["now_ns"]) == (entry["conjunct"], entry["now_ns"])
+
+
+def test_without_its_last_request_no_fleet_shows_both() -> None:
+    for rule, world in fleets.WORLDS.items():
+        fewer = evolve(world, arrivals=world.arrivals[:-1])
+        kept, broken = (recorded.judged(world.window_ms) for recorded in fleets.both(rule, fewer))
+        assert kept.verdicts[rule] != "pass" or rule not in broken.breaks
 
 
 @pytest.mark.parametrize("entry", [e for e in ENTRIES if len(e["files"]) == 2], ids=lambda entry: str(entry["id"]))
@@ -77,6 +110,7 @@ def test_written_again_they_are_the_same() -> None:
     made = generate.traces(read())
     assert [path.name for path, text in made.items() if path.read_text(encoding="utf-8") != text] == []
     assert set(RULES.iterdir()) == {path for path in made if path.parent == RULES}
+    assert set(fleets.FOLDERS.glob("*/*")) == {path for path in made if path.parent.parent == fleets.FOLDERS}
 
 
 def test_they_are_small_text() -> None:

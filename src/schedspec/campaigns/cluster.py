@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from .signals import kept_as_it_is
 from .units import CampaignError, sources
 
 CONNECT_S = 5.0
@@ -57,7 +58,8 @@ def ensure_answers(address: str) -> None:
 
 def begun(init: Callable[[], Any], ray: Any, where: str) -> Any:
     try:
-        init()
+        with kept_as_it_is():
+            init()
     except Exception as error:
         if "mismatch" in str(error).lower():
             here = f"Python {'.'.join(map(str, sys.version_info[:3]))} and Ray {ray.__version__}"

@@ -16,6 +16,7 @@ from typing import Any
 from attrs import define
 
 from .run import Event, Line
+from .signals import held_back, kept_from_children
 from .units import Unit, done, sentence_of
 
 TICK_S = 0.2
@@ -37,7 +38,8 @@ class Worker:
         context = get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=work, args=(theirs,), daemon=True)
-        process.start()
+        with kept_from_children():
+            process.start()
         theirs.close()
         return cls(process, ours)
 
@@ -67,6 +69,7 @@ def work(pipe: Connection) -> None:
     """The whole life of a worker.  Who interrupts the campaign does not interrupt its units by halves; what a unit
     prints goes to standard error."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     os.dup2(2, 1)
     said_s = 0.0
 
@@ -113,8 +116,9 @@ class Local:
                     yield from self._heard(workers, line)
                     yield Event("alive")
             finally:
-                for worker in workers:
-                    worker.kill()
+                with held_back():
+                    for worker in workers:
+                        worker.kill()
 
     def _heard(self, workers: list[Worker], line: Line) -> Iterator[Event]:
         """Lost workers leave the list."""

@@ -12,6 +12,7 @@ from attrs import Factory, define
 
 from .cluster import compare, connected, ensure_answers, ensure_ours, is_gone, pinned_to
 from .run import Event, Line
+from .signals import held_back
 from .units import CampaignError, Unit
 
 TICK_S = 0.5
@@ -33,7 +34,8 @@ class OnRay:
             compare(ray)
             yield from Campaign(ray, self.address, units, Line(deque(todo)), self.patience_s).run()
         finally:
-            ray.shutdown()
+            with held_back():
+                ray.shutdown()
 
 
 @define

@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 from attrs import Factory, define, frozen
 
 from .journal import Journal
+from .signals import held_back
 from .units import CampaignError, Unit, done, sentence_of
 
 MOST_TRIES = 3
@@ -81,12 +82,13 @@ def run_campaign(units: Sequence[Unit], executor: Executor, journal: Journal, wa
     watch.begin(len(units), len(units) - len(todo))
     with closing(executor.run(units, todo)) as events:
         for event in events:
-            if event.kind == "done" and not journal.keep(event.place, event.text):
-                continue
-            if event.kind == "failed":
-                failed[event.place] = event.text
-            unit = units[event.place] if event.place >= 0 else None
-            watch.hear(unit, event, journal.results.get(event.place))
+            with held_back():
+                if event.kind == "done" and not journal.keep(event.place, event.text):
+                    continue
+                if event.kind == "failed":
+                    failed[event.place] = event.text
+                unit = units[event.place] if event.place >= 0 else None
+                watch.hear(unit, event, journal.results.get(event.place))
     if failed:
         first = min(failed)
         more = f" (and {len(failed) - 1} more failed)" if len(failed) > 1 else ""

@@ -1,5 +1,6 @@
 """What all commands with units have in common: `--on`, `--resume`, progress, and what is said of an interrupt."""
 
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -8,11 +9,11 @@ from typing import Any
 
 import click
 
-from ..campaigns import PATIENCE_S, WHERE, Journal, Unit, Watch, executor_of, must_be_begun, run_campaign
+from ..campaigns import PATIENCE_S, WHERE, CampaignError, Journal, Unit, Watch, executor_of, must_be_begun, run_campaign
+from ..campaigns.signals import interrupted_by_sigterm
 from ..conformance import terminal
-from .parts import Command, interrupted_by_sigterm, stop, with_options
+from .parts import Command, with_options
 
-INTERRUPTED = 130
 UNITS = "schedspec.commands.units"
 OPTIONS = (
     click.option("--on", "where", default="one", help=f"Where it runs: {WHERE}.", show_default=True),
@@ -30,7 +31,8 @@ OPTIONS = (
 
 
 def in_units(command: Command) -> Command:
-    return with_options(OPTIONS, command)
+    """It is ended by SIGTERM as by the keys, wherever it runs."""
+    return with_options(OPTIONS, interrupted_by_sigterm()(command))
 
 
 def is_campaign(options: Mapping[str, Any]) -> bool:
@@ -60,18 +62,24 @@ def run_units(
     options: Mapping[str, Any],
     *,
     failures: Callable[[Any], int] = lambda result: 0,
+    keep: Callable[[list[Any]], object] = lambda results: None,
 ) -> list[Any]:
-    """Results in the order of the units.  Who interrupts is told how to go on.  What Ray prints of nodes that die, or a
-    subject, is kept off standard output."""
+    """Results in the order of the units.  Where not all come to an end, `keep` is given those that did, and who
+    interrupts is told how to go on.  What Ray prints of nodes that die, or a subject, is kept off standard output."""
     executor = executor_of(options["where"], options["patience_s"])
     journal = Journal(folder, units, resume=options["resume"] is not None)
     quiet = options["as_json"]
-    with _watched(failures, quiet=quiet) as watch, interrupted_by_sigterm(), redirect_stdout(sys.stderr):
-        try:
+    try:
+        with _watched(failures, quiet=quiet) as watch, redirect_stdout(sys.stderr):
             return run_campaign(units, executor, journal, watch)
-        except KeyboardInterrupt:
-            done = f"{len(journal.results)} of {len(units)} units are done"
-            stop(f"interrupted: {done}; the same command with --resume {folder} goes on", INTERRUPTED)
+    except (CampaignError, KeyboardInterrupt) as end:
+        keep([result for _, result in sorted(journal.results.items())])
+        if isinstance(end, CampaignError):
+            raise
+        done = f"{len(journal.results)} of {len(units)} units are done"
+        raise KeyboardInterrupt(
+            f"interrupted: {done}; the same command with --resume {shlex.quote(str(folder))} goes on"
+        ) from None
 
 
 @contextmanager

@@ -22,7 +22,6 @@ from .parts import (
     command_line,
     counted,
     ensure_writable,
-    interrupted_by_sigterm,
     kept_off_stdout,
     known_rules,
     one_sentence,
@@ -87,7 +86,7 @@ def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
         from ..conformance.check import exit_status
         from ..conformance.folder import empty_failures
         from ..conformance.report import keep_failure
-        from ..spec.protocol import ProtocolError
+        from ..spec.errors import ProtocolError
         from ..spec.workloads import WorkloadError
 
         quiet, strict = options["as_json"], options["strict"]
@@ -102,7 +101,7 @@ def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
             empty_failures(folder)
             run.keep = partial(keep_failure, folder, run)
         try:
-            with interrupted_by_sigterm(), terminal.progress(quiet=quiet) as run.progress, kept_off_stdout(quiet):
+            with terminal.progress(quiet=quiet) as run.progress, kept_off_stdout(quiet):
                 if known is not None:
                     again = {"mode": run.mode, "rerun": run.rerun or (), "timeout_s": run.timeout_s}
                     standings = list(stand(known, run.factory, **again))

@@ -84,6 +84,8 @@ def _paths(files: Sequence[str]) -> tuple[list[Path], Path]:
             raise ValueError(f"{name}: there is no recorded run there ({kinds}, plain, .gz or .zst): {hint}")
         found |= dict.fromkeys(here)
         roots.append(root)
+    if len({root.is_absolute() for root in roots}) > 1:  # then all of them
+        roots, found = [root.absolute() for root in roots], {path.absolute(): None for path in found}
     return list(found), Path(os.path.commonpath(roots))
 
 

@@ -2,9 +2,7 @@
 
 import os
 import shlex
-import signal
 import sys
-import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,6 +21,8 @@ from .subjects import builtin_subjects
 Command = Callable[..., Any]
 
 VOID = 2
+INTERRUPTED = 130
+MOST = 1_000_000
 DEFAULT_FIRST_S = 120
 DEFAULT_TIMEOUT_S = 10.0
 WORKLOAD_HELP = "azure, mooncake, sharegpt, arxiv, vtc, csv, jsonl, each with :FILE; fitted:NAME; hostile:KIND"
@@ -59,9 +59,9 @@ def report_folder(folder: Path, report: str = "report.json") -> Path:
             probe.write_text("Is there room?")
             probe.unlink()
         for path in (folder / report, folder / "report.md"):
-            path.touch()
-            with path.open("a"):
-                pass
+            if path.exists():  # none is left behind that has nothing in it
+                with path.open("a"):
+                    pass
     except OSError as error:
         where = f" ({error.filename})" if error.filename and Path(error.filename) != folder else ""
         raise ValueError(
@@ -84,23 +84,6 @@ def writes_report(folder: Path) -> Iterator[None]:
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
         raise ValueError(f"the report in {folder} is not complete: {error.strerror}{where}") from error
-
-
-@contextmanager
-def interrupted_by_sigterm() -> Iterator[None]:
-    """Whoever is told to end behaves as if the keys were pressed: what was seen until then is reported."""
-
-    def interrupt(number: int, frame: Any) -> NoReturn:
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
@@ -149,6 +132,8 @@ def positive(name: str, text: str) -> Fraction:
         raise click.UsageError(f"{name} is {text!r}, but must be a number such as 2, 0.5 or 1/3") from None
     if number <= 0:
         raise click.UsageError(f"{name} is {text}, but must be greater than 0")
+    if number > MOST:
+        raise click.UsageError(f"{name} is {text}, but must be at most {MOST:,}")
     return number
 
 
@@ -182,8 +167,8 @@ def one_sentence(ctx: click.Context) -> Iterator[None]:
         yield
     except (click.ClickException, click.exceptions.Exit, SystemExit):
         raise
-    except KeyboardInterrupt:
-        stop("interrupted", 130)
+    except KeyboardInterrupt as interrupt:
+        stop(str(interrupt) or "interrupted", INTERRUPTED)
     except FileNotFoundError as error:
         stop(f"there is no file {error.filename}", VOID)
     except (ValueError, OSError, RuntimeError) as error:

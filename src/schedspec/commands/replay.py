@@ -12,6 +12,7 @@ import click
 from attrs import evolve
 
 from ..campaigns import Unit
+from ..campaigns.signals import held_back
 from ..conformance import terminal
 from ..spec.admission import OPEN
 from ..spec.vocabulary import Settings, Subject
@@ -84,8 +85,7 @@ def replay(ctx: click.Context, /, workload: str, **options: Any) -> None:
         (folder / "report.html").unlink(missing_ok=True)  # of another run: what comes may be interrupted before its own
         try:
             if is_campaign(options):
-                told["runs"] = _elsewhere(workload, planned, folder, options)
-                _write_replay(told, folder)
+                told["runs"] += _elsewhere(workload, planned, folder, options, told["runs"].extend)
                 return
             with terminal.progress(quiet=options["as_json"]) as progress, kept_off_stdout(options["as_json"]):
                 for load, times in loads.items():
@@ -96,10 +96,18 @@ def replay(ctx: click.Context, /, workload: str, **options: Any) -> None:
                         told["runs"].append(run)
                         _write_replay(told, folder)
         finally:
-            _show_replay(told, folder, as_json=options["as_json"])
+            with held_back():
+                _write_replay(told, folder)
+                _show_replay(told, folder, as_json=options["as_json"])
 
 
-def _elsewhere(workload: str, planned: Mapping[str, list[str]], folder: Path, options: Mapping[str, Any]) -> list[Any]:
+def _elsewhere(
+    workload: str,
+    planned: Mapping[str, list[str]],
+    folder: Path,
+    options: Mapping[str, Any],
+    keep: Callable[[list[Any]], object],
+) -> list[Any]:
     """A unit for each system at each load."""
     same = {"workload": workload, "options": plain_options(options)}
     units = [
@@ -107,7 +115,7 @@ def _elsewhere(workload: str, planned: Mapping[str, list[str]], folder: Path, op
         for load in planned["loads"]
         for place, name in enumerate(planned["systems"])
     ]
-    return run_units(units, folder, options)
+    return run_units(units, folder, options, keep=keep)
 
 
 def run_alone(given: Mapping[str, Any], beat: Callable[[], None]) -> dict[str, Any]:
@@ -186,16 +194,24 @@ def profile_of(name: str | None) -> Any:
 
 
 def _systems(options: Mapping[str, Any]) -> list[Any]:
-    """Each with its settings: those of the device, those of all, its own."""
-    from ..reference.simulation import System, default_settings
+    """Each with its settings."""
+    from ..reference.simulation import System
 
-    common = read_settings(options["settings"], default_settings(profile_of(options["cost"])))
     systems = []
     for name in options["systems"] or ("reference",):
-        subject, own = split_system(name)
-        factory = guarded_subject(subject, options["timeout_s"])
-        systems.append(System(name, factory, with_time(read_settings(own, common), options)))
+        subject, settings = system_of(name, options)
+        systems.append(System(name, guarded_subject(subject, options["timeout_s"]), settings))
     return systems
+
+
+def system_of(name: str, options: Mapping[str, Any]) -> tuple[str, Settings]:
+    """The subject, and its settings: those of the device, those that make it what it is, those of all, its own."""
+    from ..reference.simulation import default_settings
+    from ..reference.systems import fixed_by
+
+    subject, own = split_system(name)
+    base = {**default_settings(profile_of(options["cost"])), **fixed_by(subject)}
+    return subject, with_time(read_settings(own, read_settings(options["settings"], base)), options)
 
 
 def with_time(values: dict[str, Any], options: Mapping[str, Any]) -> Settings:

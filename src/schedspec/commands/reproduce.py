@@ -178,7 +178,7 @@ def _show(report: "Report") -> None:
     for row in report.rows:
         table.add_row(*_cells(row))
     with _titled(report.reproduction):
-        terminal.out.print(table)
+        terminal.print_table(table)
         for note in report.notes:
             terminal.out.print(f"  {escape(note)}", highlight=False, soft_wrap=True)
         counts = {verdict: sum(row.verdict == verdict for row in report.rows) for verdict in COLOURS}

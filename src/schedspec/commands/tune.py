@@ -10,21 +10,20 @@ import click
 from attrs import evolve
 
 from ..campaigns import Unit
+from ..campaigns.signals import held_back
 from ..conformance import terminal
 from ..spec.vocabulary import NS_PER_S, Settings, Subject, SubjectFactory, Unsupported
 from .campaign import UNITS, folder_of, in_units, is_campaign, plain_options, run_units
-from .parts import DEFAULT_FIRST_S, kept_off_stdout, one_sentence, read_settings, report_folder
+from .parts import DEFAULT_FIRST_S, kept_off_stdout, one_sentence, report_folder
 from .replay import (
     by_hundreds,
     conditions_of,
     guarded_subject,
-    profile_of,
     replay_header,
     requests_of,
     source_of,
-    split_system,
+    system_of,
     under_conditions,
-    with_time,
 )
 
 KEPT = ("cost", "engine", "goodput", "tokens", "requests", "finished", "refused", "preemptions")
@@ -72,8 +71,7 @@ def tune(ctx: click.Context, /, workload: str, **options: Any) -> None:
         _write(told, folder)
         try:
             if is_campaign(options):
-                told["runs"] = _elsewhere(workload, _changes(base, controls), folder, options)
-                _write(told, folder)
+                told["runs"] += _elsewhere(workload, _changes(base, controls), folder, options, told["runs"].extend)
                 return
             with terminal.progress(quiet=options["as_json"]) as progress, kept_off_stdout(options["as_json"]):
                 for change in _changes(base, controls):
@@ -81,7 +79,9 @@ def tune(ctx: click.Context, /, workload: str, **options: Any) -> None:
                     told["runs"].append(_tried(change, factory, source, options, conditions, show))
                     _write(told, folder)
         finally:
-            _show(told, folder, as_json=options["as_json"])
+            with held_back():
+                _write(told, folder)
+                _show(told, folder, as_json=options["as_json"])
 
 
 # --- what is tried -------------------------------------------------------------------------------------------
@@ -91,14 +91,20 @@ def _label(name: str | None, value: Any) -> str:
     return "start" if name is None else f"{name}={value}"
 
 
-def _elsewhere(workload: str, changes: Iterable[Change], folder: Path, options: Mapping[str, Any]) -> list[Any]:
+def _elsewhere(
+    workload: str,
+    changes: Iterable[Change],
+    folder: Path,
+    options: Mapping[str, Any],
+    keep: Callable[[list[Any]], object],
+) -> list[Any]:
     """A unit for each value of each control, and for the start."""
     same = {"workload": workload, "options": plain_options(options)}
     units = [
         Unit(_label(name, value), f"{UNITS}:tune_one", {**same, "change": place})
         for place, (name, value, _) in enumerate(changes)
     ]
-    return run_units(units, folder, options)
+    return run_units(units, folder, options, keep=keep)
 
 
 def run_alone(given: Mapping[str, Any], beat: Callable[[], None]) -> dict[str, Any]:
@@ -113,11 +119,7 @@ def run_alone(given: Mapping[str, Any], beat: Callable[[], None]) -> dict[str, A
 
 
 def _start(options: Mapping[str, Any]) -> tuple[str, Settings]:
-    from ..reference.simulation import default_settings
-
-    subject, own = split_system(options["system"] or "reference")
-    common = read_settings(options["settings"], default_settings(profile_of(options["cost"])))
-    return subject, with_time(read_settings(own, common), options)
+    return system_of(options["system"] or "reference", options)
 
 
 def _conditions(options: Mapping[str, Any], source: Any, base: Settings) -> tuple[Any, int]:

@@ -7,7 +7,7 @@ from attrs import frozen
 from rich.markup import escape
 from rich.table import Table
 
-from ..conformance.terminal import in_ms, out, print_aside
+from ..conformance.terminal import in_ms, out, print_aside, print_table
 
 NS_PER_S = 1_000_000_000
 Run = Mapping[str, Any]
@@ -165,7 +165,7 @@ def _print_control(name: str, lines: Iterable[tuple[Any, Run | None]], start: Ru
         table.add_column(title, justify="right", no_wrap=True)
     for value, run in lines:
         _add_row(table, f"{escape(str(value))}{' *' if run is start else ''}", run, start)
-    out.print(table)
+    print_table(table)
 
 
 STYLES = {"better": "green", "worse": "red", "": "none"}

@@ -11,16 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any, NoReturn
 
-from schedspec.spec.protocol import (
-    NO_ANSWER,
-    SubjectFault,
-    read_capabilities,
-    read_deltas,
-    read_observation,
-    read_plan,
-    read_receipt,
-    shown,
-)
+from schedspec.spec.errors import NO_ANSWER, SubjectFault, shown
+from schedspec.spec.protocol import read_capabilities, read_deltas, read_observation, read_plan, read_receipt
 from schedspec.spec.vocabulary import (
     Capabilities,
     Delta,

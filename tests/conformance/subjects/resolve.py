@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
+from schedspec.spec.errors import shown
 from schedspec.spec.hints import closest
-from schedspec.spec.protocol import shown
 from schedspec.spec.vocabulary import Settings, SubjectFactory
 
 from .stdio import TIMEOUT_S, StdioFactory

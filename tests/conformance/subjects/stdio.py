@@ -23,20 +23,10 @@ from typing import Any
 
 from attrs import fields_dict
 
+from schedspec.spec.encoding import encode
+from schedspec.spec.errors import MISSING, NO_ANSWER, ProtocolError, SubjectFault, shown
 from schedspec.spec.hints import did_you_mean
-from schedspec.spec.protocol import (
-    MISSING,
-    NO_ANSWER,
-    ProtocolError,
-    SubjectFault,
-    encode,
-    read_capabilities,
-    read_deltas,
-    read_observation,
-    read_plan,
-    read_receipt,
-    shown,
-)
+from schedspec.spec.protocol import read_capabilities, read_deltas, read_observation, read_plan, read_receipt
 from schedspec.spec.vocabulary import (
     SCHEMA,
     Capabilities,

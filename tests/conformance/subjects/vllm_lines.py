@@ -11,7 +11,7 @@ from typing import IO, Any
 
 from attrs import Factory, define
 
-from schedspec.spec.protocol import encode
+from schedspec.spec.encoding import encode
 from schedspec.spec.vocabulary import SCHEMA, Delta, Header
 
 
