@@ -52,6 +52,17 @@ def test_a_checkpoint_serves_real_lengths_and_its_trace_passes(tmp_path: Path) -
         ),
         (
             "random:0",
+            ("--kernels", "triton", "--device", "toaster"),
+            "device is toaster, but must be cpu, cuda, or one",
+        ),
+        ("random:0", ("--kernels", "triton", "--device", "cuda:99"), "there is no cuda:99 here, torch sees"),
+        (
+            "random:0",
+            ("--kernels", "triton", "--device", "cpu"),
+            "Triton's kernels need a CUDA device: leave --kernels",
+        ),
+        (
+            "random:0",
             ("--setting", "max_model_tokens=9999"),
             "max_model_tokens is 9999, but the model has 4096 positions",
         ),
@@ -59,7 +70,10 @@ def test_a_checkpoint_serves_real_lengths_and_its_trace_passes(tmp_path: Path) -
         ("random:0", ("--temperature", "-1"), "temperature is -1.0, but must be 0 (greedy) or more"),
     ],
 )
-def test_bad_input_is_one_sentence(model: str, more: tuple[str, ...], says: str, tmp_path: Path) -> None:
+def test_bad_input_is_one_sentence(
+    model: str, more: tuple[str, ...], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     arguments = ["serve-sim", model, "fitted:azure-conv", *FEW, *more, "--report", str(tmp_path)]
     told = CliRunner().invoke(cli, arguments)
     assert told.exit_code == 2, told.output

@@ -1,6 +1,7 @@
 """`schedspec serve-sim`: the reference scheduler drives a real engine; what it records is judged as any trace."""
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -153,6 +154,7 @@ def _model(options: Mapping[str, Any]) -> "Model":
     kernels = options["kernels"] or ("triton" if device.startswith("cuda") else "plain")
     if kernels == "plain" and device != "cpu":
         raise ValueError(f"the plain twins run on a CPU, not on {device}: leave --kernels or --device out")
+    _require_device(device, kernels)
     if kernels == "plain":
         torch.set_num_threads(1)  # tensors are small: threads would wait for each other
     run = operations.plain() if kernels == "plain" else operations.triton()
@@ -165,6 +167,21 @@ def _model(options: Mapping[str, Any]) -> "Model":
         raise ValueError(f"{name} is no model: write {RANDOM}0, or another seed, or the folder of a checkpoint")
     config = ModelConfig(vocabulary=256, hidden=32, layers=2, heads=4, kv_heads=2, mlp=64, positions=4_096)
     return Model.of(config, random_tensors(config, int(seed)), run, **place)
+
+
+def _require_device(device: str, kernels: str) -> None:
+    import torch
+
+    is_cpu, is_cuda = device == "cpu", device.partition(":")[0] == "cuda"
+    if not (is_cpu or is_cuda):
+        raise ValueError(f"device is {device}, but must be cpu, cuda, or one of several as cuda:1")
+    if is_cpu and kernels == "triton" and os.environ.get("TRITON_INTERPRET") != "1":
+        raise ValueError(
+            "Triton's kernels need a CUDA device: leave --kernels out, or set TRITON_INTERPRET=1 to interpret"
+        )
+    number, count = device.partition(":")[2] or "0", torch.cuda.device_count()
+    if is_cuda and not (number.isdecimal() and int(number) < count):
+        raise ValueError(f"there is no {device} here, torch sees {count} CUDA devices: leave --device out")
 
 
 def _serve(
