@@ -180,7 +180,7 @@ def test_sigterm_leaves_a_report(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "schedspec", "check", "reference", "--depth", "soak", "--seconds", "60"]
     command += ["--workload", "none", "--report", str(tmp_path)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while not (tmp_path / "report.json").exists() and process.poll() is None:
+    while not (tmp_path / "failures").exists() and process.poll() is None:
         time.sleep(0.05)
     time.sleep(1.0)
     process.send_signal(signal.SIGTERM)
