@@ -189,26 +189,31 @@ def query(theory: Theory, obligation: Obligation) -> Any:
 
 def deductive(*claims: Any) -> Any:
     """A solver that proves, and seeks no counter-example."""
-    solver = z3.Solver()
+    solver = proving(z3.Solver())
+    solver.add(*claims)
+    return solver
+
+
+def proving(solver: Any) -> Any:
     # Without a search for models a question ends where its patterns end, at the same place on every machine: with
     # it z3 5.4.1 seeks models of what is not provable until time is up, and has crashed when it was stopped.
     solver.set("auto_config", False)
     solver.set("smt.mbqi", False)
-    solver.add(*claims)
     return solver
 
 
 def prove(theory: Theory, obligation: Obligation, limit: int = LIMIT) -> Outcome:
     """In which order patterns are tried depends on what the process was asked before, and now and then none of them
-    leads to the end: then it is tried again in other orders.  A proof that is found in one of them is one."""
+    leads to the end: then it is tried again in contexts of its own, which remember nothing, and in other orders.  A
+    proof that is found in one of them is one."""
     start = time.perf_counter()
-    verdict: Verdict = "unknown"
+    verdict = decide(query(theory, obligation), limit)
     for seed in SEEDS:
-        solver = query(theory, obligation)
-        solver.set("random_seed", seed)
-        verdict = decide(solver, limit)
         if verdict != "unknown":
             break
+        solver = proving(query(theory, obligation).translate(z3.Context()))
+        solver.set("random_seed", seed)
+        verdict = decide(solver, limit)
     return Outcome(obligation, verdict, time.perf_counter() - start)
 
 

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+import z3
 from attrs import evolve
 from click.testing import CliRunner
 from tests.mutants.traces import corpus
 
 from schedspec.proofs import command, manifest, page, pins, run, second, tasks, theorems
+from schedspec.proofs import obligations as provers
 from schedspec.proofs.command import prove as main
 from schedspec.proofs.history import HISTORY, Remembered
 from schedspec.proofs.manifest import Firing, Manifest
@@ -250,6 +252,22 @@ def test_a_limit_that_is_reached_is_unknown(prover: Callable[[Theory, Obligation
     outcome = prover(toy, Obligation(hard, "Add"), LIMIT // 100)
     assert outcome.verdict == "unknown"
     assert manifest.faults(Manifest((proof(toy, "KV-1", {"z3": [outcome]}),))) == ["the proof of KV-1: unknown"]
+
+
+def test_what_a_process_does_not_prove_for_what_it_was_asked_before_is_tried_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[bool] = []
+
+    def decided(solver: Any, limit: int) -> str:
+        asked.append(solver.ctx == z3.main_ctx())
+        return "unknown" if asked[-1] else decide(solver, limit)
+
+    decide = provers.decide
+    monkeypatch.setattr(provers, "decide", decided)
+    assert verdicts(theory()) == {"KV-1.3 initially": "proved", "KV-1.3 after Add": "proved"}
+    assert asked == [True, False] * 2
+    assert verdicts(theory(careless=True))["KV-1.3 after Add"] != "proved"
 
 
 SHOP = Store("state")
