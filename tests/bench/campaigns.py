@@ -17,8 +17,10 @@ from .measure import Result
 
 @frozen
 class Size:
+    """Long enough that what a process needs to begin is a small part, as in a campaign that one spreads."""
+
     engines: int = 16
-    requests: int = 2_400
+    requests: int = 9_600
 
 
 TINY = Size(2, 20)
