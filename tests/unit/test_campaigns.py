@@ -245,3 +245,25 @@ def test_a_cluster_that_is_gone_is_one_sentence(monkeypatch: pytest.MonkeyPatch)
     ):
         ensure_answers("127.0.0.1:1")
     ensure_answers("")
+
+
+FIRST_WORKER = """
+import signal
+from multiprocessing import util
+from schedspec.campaigns.local import Worker
+
+def told(*args, begin=util.spawnv_passfds):
+    if "--multiprocessing-fork" in args[1]:
+        print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []))
+    return begin(*args)
+
+util.spawnv_passfds = told
+for worker in [Worker.start(), Worker.start()]:
+    worker.process.kill()
+"""
+
+
+def test_the_keys_do_not_reach_a_worker_that_begins() -> None:
+    """The first of a process, too: with it a helper of multiprocessing begins, which lets signals through again."""
+    command = [sys.executable, "-c", FIRST_WORKER]
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout.split() == ["True", "True"]

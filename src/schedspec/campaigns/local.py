@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -38,6 +38,7 @@ class Worker:
         context = get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=work, args=(theirs,), daemon=True)
+        resource_tracker.ensure_running()  # the first start would begin it, and with it let signals through again
         with kept_from_children():
             process.start()
         theirs.close()
