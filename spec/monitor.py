@@ -185,7 +185,9 @@ class Monitor(Deltas):
             self._fire("Late", request)
 
     def _observe(self, message: Message) -> None:
-        observation: Observation = message.answer
+        observation: Observation | None = message.answer
+        if observation is None:
+            return  # nothing was shown
         compare(self, observation)
         self._tell("on_observe", observation)
 

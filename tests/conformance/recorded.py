@@ -85,7 +85,7 @@ def judge(
     try:
         for message in _watched(messages, progress):
             judged.messages += 1
-            judged.findings.snapshots += message.kind == "observe"
+            judged.findings.snapshots += message.kind == "observe" and message.answer is not None
             for violation in monitor.feed(message):
                 judged.breaks[violation.rule] += 1
                 if judged.first.setdefault(violation.rule, violation) is violation:
