@@ -19,10 +19,22 @@ from tests.bench.recording import Recorder, requests
 from schedspec.cli import cli
 from schedspec.conformance.archives import read_recorded
 from schedspec.conformance.recorded import judge
+from schedspec.optimized.monitor import BulkMonitor
 from schedspec.spec import trace
+from schedspec.spec.monitor import Monitor
+from schedspec.spec.pooled import PooledMonitor
 from schedspec.spec.trace import TraceError
 from schedspec.spec.trace_columns import convert_trace
-from schedspec.spec.vocabulary import Settings
+from schedspec.spec.vocabulary import (
+    COLOCATED,
+    Capabilities,
+    Header,
+    Message,
+    Pools,
+    Receipt,
+    Request,
+    Settings,
+)
 
 from .lies import LIES, Lines, as_lines, by_each, lied, recorded, write
 
@@ -241,3 +253,20 @@ def test_a_line_of_megabytes_is_read(tmp_path: Path) -> None:
     submit["request"]["prompt_ids"] = list(range(400_000))
     write(tmp_path / "run.jsonl", [json.loads(HEAD), submit])
     assert judge(tmp_path / "run.jsonl").fault is None
+
+
+@pytest.mark.parametrize("make", [Monitor, BulkMonitor, PooledMonitor])
+def test_who_comes_and_goes_between_two_steps_is_forgotten(make: Any) -> None:
+    """Clients of their own, whom nobody ever serves."""
+    pools = (
+        Pools(decode_blocks=4, decode_seats=2, decode_token_budget=4, transfer_ns=1)
+        if make is PooledMonitor
+        else COLOCATED
+    )
+    monitor = make(Header(settings=Settings(pools=pools), capabilities=Capabilities(ordered=True)), horizon=20)
+    for number in range(200):
+        request = Request(id=f"r{number}", prompt_ids=(1, 2), max_output_tokens=1, client=f"c{number}")
+        monitor.feed(Message("submit", 0, request, Receipt(verdict="accepted")))
+        monitor.feed(Message("cancel", 0, request.id, [("cancelled", request.id)]))
+    known = list(monitor.pools.values()) if make is PooledMonitor else [monitor]
+    assert all(len(one.tracks) <= 21 for one in known)
