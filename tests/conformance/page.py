@@ -39,7 +39,6 @@ ANSWERS = {
 }
 """What is an answer, whatever was asked."""
 LONG_NAME = re.compile(r"[^\s\[(]{60,}")
-LEGEND = re.compile(r"(?<![\w.])\S+(?: \([\d,]+ characters\))?\[\d+,\d+\)\*?")
 SECOND_TIMES = {
     "ADMIT-9": "with other ends of requests, of which no result has told anything yet,",
     "DET-1": "in another process, under another hash seed",
@@ -118,15 +117,15 @@ class Page:
 
     def legend(self, width: int = WIDTH) -> list[str]:
         """How entries are written, by an example."""
-        answers = (_shorter(line.answer) for line in reversed(self.lines))
-        sample = next((found for answer in answers for found in LEGEND.findall(answer)), "")
-        if not sample:
+        plans = [m.answer for m in self.case.messages if m.kind == "step" and m.answer.request]
+        if not plans:
             return []
-        request, _, span = sample.rpartition("[")
-        start, end = (int(number) for number in re.findall(r"\d+", span)[:2])
-        which = f"position {start}" if end == start + 1 else f"positions {start} to {end - 1}"
-        star = "; *: it samples a token" if any("*" in line.answer for line in self.lines) else ""
-        return _wrapped(f"{sample.rstrip('*')}: {which} of {request}, counted from 0{star}", width, "", "")
+        name = _shorter(self.names.short(plans[-1].request[0]))
+        start, tokens = plans[-1].start[0], plans[-1].tokens[0]
+        which = f"position {start}" if tokens == 1 else f"positions {start} to {start + tokens - 1}"
+        star = "; *: it samples a token" if any(any(plan.samples) for plan in plans) else ""
+        text = f"{name}[{start},{start + tokens}): {which} of {name}, counted from 0{star}"
+        return _wrapped(text, width, "", "")
 
     def _table(self, width: int, room: int) -> list[Row]:
         """The head, and as many messages as there is room for: the bad one, who matters, and what came last."""

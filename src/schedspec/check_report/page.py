@@ -24,11 +24,11 @@ from ..spec.vocabulary import Message
 from .drawing import Drawer, Drawing, Spot
 
 TEMPLATES = Path(__file__).parent
-ROWS_SHOWN = 40
+ROWS_SHOWN = 24
 MOST_ROWS = 1_000
 MOST_LETTERS = 2_000
 LONGEST_TEST = 40_000
-ADDRESS = re.compile(r"(https?://[^\s()]+[^\s().,;])")
+MARKED = re.compile(r"(?P<link>https?://[^\s()`]+[^\s().,;`])|`(?P<code>[^`]+)`")
 VERDICTS = ("fail", "void", "known", "unknown", "pass", "not exercised", "not observable", "not claimed")
 
 
@@ -40,18 +40,21 @@ class TableRow:
     answer: str
     is_bad: bool
     is_folded: bool
+    folded_before: int = 0
 
 
 @frozen
 class View:
-    """A failure as the template has it.  `left_out`: rows of the table that are nowhere on the page."""
+    """A failure as the template has it.  `left_out`: rows of the table that are nowhere on the page; `beside`: what is
+    not part of the proof."""
 
     rule: str
     level: str
     is_broken: bool
     title: str
     proof: Sequence[tuple[str, str]]
-    notes: Sequence[tuple[str, str]]
+    why: str
+    beside: Sequence[tuple[str, str]]
     rows: Sequence[TableRow]
     is_timed: bool
     left_out: int
@@ -113,8 +116,9 @@ def view_of(one: Shown) -> View:
         level=level,
         is_broken=case.violation is not None or case.difference is not None,
         title=page.title.removesuffix(f" ({level})"),
-        proof=[(word, _cut(text)) for word, text in page.above],
-        notes=[(word, text) for word, text in page.below if word not in ("Again", "Files")],
+        proof=[(word, _cut(text)) for word, text in page.above if word != "Subject"],
+        why=dict(page.below).get("Why", ""),
+        beside=[(word, _cut(text)) for word, text in (*page.below, *page.above) if word in ("Also", "Subject")],
         rows=rows,
         is_timed=clock is not None,
         left_out=len(page.lines) - len(rows) + case.before,
@@ -170,6 +174,7 @@ def _rows(page: Page, clock: Callable[[int], str] | None) -> Iterator[TableRow]:
     ones = [1] * len(lines)
     kept = kept_rows(lines, ones, MOST_ROWS, page.matter) if lines else []
     shown = set(kept_rows(lines, ones, ROWS_SHOWN, page.matter)) if lines else set()
+    folded = 0
     for place in kept:
         line = lines[place]
         at = min(max(line.number - page.case.before - 1, 0), len(calls) - 1)
@@ -180,7 +185,9 @@ def _rows(page: Page, clock: Callable[[int], str] | None) -> Iterator[TableRow]:
             answer=_cut(printable(line.answer)),
             is_bad=line.bad,
             is_folded=place not in shown,
+            folded_before=folded if place in shown else 0,
         )
+        folded = 0 if place in shown else folded + 1
 
 
 def _cut(text: str) -> str:
@@ -226,7 +233,7 @@ def environment() -> jinja2.Environment:
     )
     made.filters |= {
         "cells": cells,
-        "linked": linked,
+        "marked": marked,
         "name": short_name,
         "printable": printable,
         "number": "{:,}".format,
@@ -250,6 +257,10 @@ def _cell(spot: Spot) -> Markup:
     return Markup("<td{}>{}</td>").format(attributes, spot.text)
 
 
-def linked(text: str) -> list[tuple[str, bool]]:
-    """Parts of a text, and which of them are addresses."""
-    return [(part, place % 2 == 1) for place, part in enumerate(ADDRESS.split(text)) if part]
+def marked(text: str) -> list[tuple[str, str]]:
+    """Parts of a text of the catalogue, and what each is: "link", "code" (without its backticks), or ""."""
+    parts, end = [], 0
+    for match in MARKED.finditer(text):
+        parts += [(text[end : match.start()], ""), (match[match.lastgroup or 0], match.lastgroup or "")]
+        end = match.end()
+    return [(part, kind) for part, kind in (*parts, (text[end:], "")) if part]
