@@ -17,7 +17,7 @@ from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import Header, Message
 
 from .determinism import Difference
-from .names import Names, bounded, counted, is_call, printable
+from .names import Names, bounded, counted, is_call, printable, short_name
 from .narrate import Line, Teller, let, proof, step_table, version_in_words, who_matters
 from .timeline import Timeline
 
@@ -95,9 +95,9 @@ class Page:
     def text(self, width: int = WIDTH) -> list[Row]:
         """For a terminal: words in a column of their own."""
         width = min(width, WIDTH)
-        head = [Row("title", line) for line in _wrapped(self.title, width, "", "  ")]
-        above = [Row("text", line) for pair in self.above for line in _paragraph(*pair, width)]
-        below = [Row("text", line) for pair in self.below for line in _paragraph(*pair, width)]
+        head = [Row("title", line) for line in wrapped(self.title, width, "", "  ")]
+        above = [Row("text", line) for pair in self.above for line in paragraph(*pair, width)]
+        below = [Row("text", line) for pair in self.below for line in paragraph(*pair, width)]
         legend = [Row("text", f"     {line}") for line in self.legend(width - 5)]
         told = [Row("text", f"     {line}") for line in self.told]
         room = MOST_LINES - len(head) - len(above) - len(below) - len(legend) - len(told)
@@ -105,9 +105,9 @@ class Page:
 
     def markdown(self) -> list[str]:
         """For a tracker: a title, the proof as a list, the table as it is."""
-        head = [*_wrapped(self.title, WIDTH, "", ""), "=" * 3, ""]
-        above = [line for pair in self.above for line in _item(*pair)]
-        below = [line for pair in self.below for line in _item(*pair)]
+        head = [*wrapped(self.title, WIDTH, "", ""), "=" * 3, ""]
+        above = [line for pair in self.above for line in item(*pair)]
+        below = [line for pair in self.below for line in item(*pair)]
         legend = self.legend(WIDTH)
         room = MOST_LINES - len(head) - len(above) - len(legend) - len(below) - len(self.told) - 4
         rows = [row.text for row in self._table(WIDTH, room)]
@@ -125,7 +125,7 @@ class Page:
         which = f"position {start}" if tokens == 1 else f"positions {start} to {start + tokens - 1}"
         star = "; *: it samples a token" if any(any(plan.samples) for plan in plans) else ""
         text = f"{name}[{start},{start + tokens}): {which} of {name}, counted from 0{star}"
-        return _wrapped(text, width, "", "")
+        return wrapped(text, width, "", "")
 
     def _table(self, width: int, room: int) -> list[Row]:
         """The head, and as many messages as there is room for: the bad one, who matters, and what came last."""
@@ -193,7 +193,8 @@ def _last_call(case: Case) -> str:
 
 
 def _subject(case: Case) -> str:
-    parts = [f"{case.header.subject} ({version_in_words(case.header.capabilities)})"]
+    version = short_name(version_in_words(case.header.capabilities))
+    parts = [f"{short_name(case.header.subject)} ({version})"]
     parts += [f"mode {case.mode}"] if case.mode else []
     parts.append(f"seed {case.header.seed}")
     return ", ".join(parts) + (f"; {case.found}" if case.found else "")
@@ -240,8 +241,8 @@ def kept_rows(lines: Sequence[Line], heights: Sequence[int], room: int, matter: 
 def _row(line: Line, call: int, width: int) -> list[str]:
     """Cells are wrapped, never cut."""
     answer = width - 10 - call
-    left = _wrapped(_shorter(line.call), call, "", "  ") or [""]
-    right = _wrapped(_shorter(line.answer), answer, "", "") or [""]
+    left = wrapped(_shorter(line.call), call, "", "  ") or [""]
+    right = wrapped(_shorter(line.answer), answer, "", "") or [""]
     rows = []
     for place in range(max(len(left), len(right))):
         mark = f"{'✗' if line.bad else ' '} {line.number:4}" if place == 0 else ""
@@ -258,20 +259,20 @@ def fenced(lines: Sequence[str]) -> list[str]:
     return [f"{fence}text", *lines, fence]
 
 
-def _wrapped(text: str, width: int, first: str, rest: str) -> list[str]:
+def wrapped(text: str, width: int, first: str, rest: str) -> list[str]:
     return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
 
 
-def _paragraph(word: str, text: str, width: int) -> list[str]:
+def paragraph(word: str, text: str, width: int) -> list[str]:
     if word == "Again":  # to be copied as it is
         return [f"  {word:8}{text}"]
-    return _wrapped(text, width, f"  {word:8}", " " * 10)
+    return wrapped(text, width, f"  {word:8}", " " * 10)
 
 
-def _item(word: str, text: str) -> list[str]:
+def item(word: str, text: str) -> list[str]:
     if word == "Again":
         return [f"- **{word}** `{text}`"]
-    return _wrapped(text, WIDTH, f"- **{word}** ", "  ")
+    return wrapped(text, WIDTH, f"- **{word}** ", "  ")
 
 
 def _shorter(text: str) -> str:

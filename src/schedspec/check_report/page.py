@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import jinja2
 from attrs import frozen
@@ -20,6 +21,7 @@ from ..conformance.page import VOID, Page, kept_rows
 from ..conformance.shown import Shown
 from ..conformance.timeline import Timeline
 from ..spec.catalogue import registry
+from ..spec.fleets.rules import RULES as FLEET
 from ..spec.vocabulary import Message
 from .drawing import Drawer, Drawing, Spot
 
@@ -94,15 +96,16 @@ def about(told: Mapping[str, Any]) -> str:
 
 def rules_of(told: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], str]]:
     """Each rule with its result and statement: what fails first, then as the catalogue has them."""
-    known = {rule: result for rule, result in told["rules"].items() if rule in registry.rules}
+    catalogue = {**registry.rules, **FLEET}
+    known = {rule: result for rule, result in told["rules"].items() if rule in catalogue}
     worst = {verdict: place for place, verdict in enumerate(VERDICTS[:4])}
 
     def rank(rule: str) -> tuple[int, bool, tuple[int, int]]:
         verdict = known[rule]["verdict"]
-        return worst.get(verdict, 9), verdict == "fail" and known[rule]["level"] == "SHOULD", registry.rules[rule].order
+        return worst.get(verdict, 9), verdict == "fail" and known[rule]["level"] == "SHOULD", catalogue[rule].order
 
     for rule in sorted(known, key=rank):
-        yield rule, known[rule], registry.rules[rule].statement
+        yield rule, known[rule], catalogue[rule].statement
 
 
 def view_of(one: Shown) -> View:
@@ -197,15 +200,16 @@ def _cut(text: str) -> str:
 # --- templates ---------------------------------------------------------------------------------------------
 
 
-def rendered(template: str, told: Mapping[str, Any], **what: Any) -> str:
+def rendered(template: str, told: Mapping[str, Any], *, hidden: Sequence[str] = (), **what: Any) -> str:
+    """`hidden`: verdicts whose rules are not shown at first, beside the usual ones."""
     script, digest = script_and_hash()
     counts = Counter(result["verdict"] for result in told["rules"].values())
     verdicts = [(verdict, counts[verdict]) for verdict in VERDICTS if counts[verdict]]
     said = {"faults": (), "notes": (), "command": "", **told, "headline": headline(told), "about": about(told)}
     broken = any(counts[verdict] for verdict in VERDICTS[:2])
-    hidden = ("pass", "not claimed", "not observable") if broken else ("not claimed", "not observable")
+    folded = {"not claimed", "not observable", *hidden, *(("pass",) if broken else ())}
     more = {
-        "hidden": hidden,
+        "hidden": folded,
         "script": script,
         "script_hash": digest,
         "verdicts": verdicts,
@@ -234,6 +238,8 @@ def environment() -> jinja2.Environment:
     made.filters |= {
         "cells": cells,
         "marked": marked,
+        "brief": lambda text: _cut(printable(text)),
+        "path": quote,
         "name": short_name,
         "printable": printable,
         "number": "{:,}".format,
