@@ -26,7 +26,7 @@ from .files import replace_file
 from .fleet_page import Told, engine_folder, first_of_each, told_of
 from .folder import OURS, write_badge
 from .names import counted, short_name
-from .page import Page
+from .page import Page, as_text
 from .project import Shortening
 from .recorded import Judged, case_of
 
@@ -284,6 +284,11 @@ def all_rules(told: Mapping[str, Any]) -> dict[str, Any]:
     return {"rules": {**told["rules"], **told["fleet"]}, "faults": told["faults"]}
 
 
+def as_cell(name: str) -> str:
+    """A name in a table of Markdown."""
+    return as_text(short_name(name)).replace("|", "\\|")
+
+
 def _empty(folder: Path) -> None:
     """Without what an earlier run left there; nothing else is touched."""
     for old in folder.rglob("*"):
@@ -296,12 +301,12 @@ def _report(report: FleetReport) -> Any:
     names = {result["engine"] for result in report.engines}
     yield f"# {counted(len(names), 'engine')}, {counted(plain['messages'], 'message')}"
     for fault in plain["faults"]:
-        yield f"\nVoid: {fault}."
+        yield f"\nVoid: {as_text(fault)}."
     yield "\n| rule | verdict | engines that break it | breaks | first (now_ns) | at | exercised |"
     yield "| --- | --- | --- | --- | --- | --- | --- |"
     for rule, one in report.rules.items():
         many, breaks = len(one.get("engines", ())) or "", one.get("breaks", "")
-        first = f"{one['first_ns']:,} | {short_name(one['first_engine'])}" if many else " | "
+        first = f"{one['first_ns']:,} | {as_cell(one['first_engine'])}" if many else " | "
         yield f"| {rule} | {one['verdict']} | {many} | {breaks} | {first} | {one['exercised']:,} |"
     for rule, one in plain["fleet"].items():
         yield f"| {rule} | {one['verdict']} | | {one['breaks'] or ''} | | | {one['exercised']:,} |"
@@ -311,4 +316,4 @@ def _report(report: FleetReport) -> Any:
     for result in report.engines:
         page = f"{engine_folder(result['engine']).as_posix()}/failures"
         for rule in result["failures"]:
-            yield f"\n{short_name(result['engine'])}: [{rule}]({page}/{rule}.md)"
+            yield f"\n{as_cell(result['engine'])}: [{rule}]({page}/{rule}.md)"

@@ -38,6 +38,7 @@ ANSWERS = {
     "observe": "a snapshot, or None",
 }
 """What is an answer, whatever was asked."""
+TAG = re.compile(r"<(?=[A-Za-z/!?])")
 LONG_NAME = re.compile(r"[^\s\[(]{60,}")
 SECOND_TIMES = {
     "ADMIT-9": "with other ends of requests, of which no result has told anything yet,",
@@ -105,7 +106,7 @@ class Page:
 
     def markdown(self) -> list[str]:
         """For a tracker: a title, the proof as a list, the table as it is."""
-        head = [*wrapped(self.title, WIDTH, "", ""), "=" * 3, ""]
+        head = [*wrapped(as_text(self.title), WIDTH, "", ""), "=" * 3, ""]
         above = [line for pair in self.above for line in item(*pair)]
         below = [line for pair in self.below for line in item(*pair)]
         legend = self.legend(WIDTH)
@@ -272,7 +273,12 @@ def paragraph(word: str, text: str, width: int) -> list[str]:
 def item(word: str, text: str) -> list[str]:
     if word == "Again":
         return [f"- **{word}** `{text}`"]
-    return wrapped(text, WIDTH, f"- **{word}** ", "  ")
+    return wrapped(as_text(text), WIDTH, f"- **{word}** ", "  ")
+
+
+def as_text(text: str) -> str:
+    """In Markdown no tag, whatever stands in it, and nothing that moves the cursor."""
+    return TAG.sub(r"\\<", printable(text))
 
 
 def _shorter(text: str) -> str:

@@ -476,6 +476,9 @@ def test_names_of_engines_and_requests_are_text(logs: Path) -> None:
         text = page.read_text(encoding="utf-8")
         assert len(text) < 300_000
         assert not re.search(r"<img|<script>d|[\x1b\u202e]", text)
+    for page in Path("out").rglob("*.md"):
+        unfenced = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        assert not re.search(r"(?<!\\)<(?=img|script)|[\x1b\u202e]", unfenced)
 
 
 @pytest.mark.browser
