@@ -315,10 +315,8 @@ def unit_progress(*, quiet: bool) -> Iterator[tuple[Callable[[int, int], None], 
         yield begin, step
 
 
-def print_fleet(report: "FleetReport", folder: Path) -> None:
-    """Which rules, at which engines, first when, how often; a page for each broken rule is named."""
-    from .fleet_page import engine_failure, engine_folder
-
+def print_fleet(report: "FleetReport") -> None:
+    """Which rules, at which engines, first when, how often, and what all engines together break."""
     plain = report.plain
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("rule", "verdict", "engines", "breaks", "first at (now_ns)", "first engine", "exercised"):
@@ -332,6 +330,12 @@ def print_fleet(report: "FleetReport", folder: Path) -> None:
     print_table(table)
     for told in report.told:
         _print_rows(told.text(out.width))
+
+
+def print_failures_of_engines(report: "FleetReport", folder: Path) -> None:
+    """From the folder, where they are written: the first of each rule in full, and the pages of others."""
+    from .fleet_page import engine_failure, engine_folder
+
     failures = {(rule, one["engine"]): one for one in reversed(report.engines) for rule in one["failures"]}
     shown: set[str] = set()
     for place, ((rule, name), result) in enumerate(sorted(failures.items(), key=lambda one: one[0])):
@@ -343,10 +347,12 @@ def print_fleet(report: "FleetReport", folder: Path) -> None:
             _line(f"{escape(short_name(name))} breaks {rule}: {escape(str(page))}")
     if len(failures) > MOST_NAMED:
         _line(f"… {counted(len(failures) - MOST_NAMED, 'more failure')} of engines, each with its page in the report")
-    for fault in plain["faults"]:
+    for fault in report.plain["faults"]:
         print_void(fault)
     names = {result["engine"] for result in report.engines}
-    _line(f"{counted(len(names), 'engine')}, {counted(plain['messages'], 'message')}; report in {escape(str(folder))}")
+    _line(
+        f"{counted(len(names), 'engine')}, {counted(report.plain['messages'], 'message')}; report in {escape(str(folder))}"
+    )
 
 
 MOST_NAMED = 40

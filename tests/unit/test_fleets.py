@@ -444,6 +444,17 @@ def test_of_two_files_of_one_engine_the_first_break_is_told(logs: Path) -> None:
     assert "of e001.jsonl" in Path("out/engines/e001/failures/KV-8.md").read_text()
 
 
+def test_a_disk_that_is_full_is_a_sentence_after_what_was_found(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: object) -> None:
+        raise OSError(28, "No space left on device", "report.json")
+
+    monkeypatch.setattr("schedspec.conformance.fleet.replace_file", full)
+    result = trace("logs", "--report", "out")
+    assert result.exit_code == 2
+    assert re.search(r"^KV-8 +fail", result.stdout, re.MULTILINE)
+    assert "the report in out is not complete: No space left on device: report.json" in result.stderr
+
+
 def test_pages_of_an_earlier_run_are_gone(logs: Path) -> None:
     report_of("logs")
     (logs / "e001.jsonl").unlink()

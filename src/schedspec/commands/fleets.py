@@ -57,10 +57,12 @@ def judge_fleet(files: Sequence[str], options: Mapping[str, Any]) -> int:
     report = merged(results, found.router, skew_ns=options["skew_ms"] * NS_PER_MS, window_ns=window_ns)
     if options["as_json"]:
         click.echo(json.dumps(report.plain))
+    else:
+        terminal.print_fleet(report)
     with writes_report(folder):
         write_fleet(folder, report)
         if not options["as_json"]:
-            terminal.print_fleet(report, folder)
+            terminal.print_failures_of_engines(report, folder)
         lacks = write_fleet_pages(folder, report.plain)
     if lacks and not options["as_json"]:
         terminal.print_aside(lacks)

@@ -21,8 +21,6 @@ MOST_CLIENTS = 8
 PERCENTILES: Mapping[str, Any] = {"p50": "-", "p95": "--", "p99": ":"}
 LANES: Sequence[Any] = ("-", "--", ":", "-.")
 TIMES = {"ttft_ns": "time to first token", "itl_ns": "inter-token latency", "end_to_end_ns": "end to end"}
-ROOM = {"h_pad": 0.08, "w_pad": 0.08, "hspace": 0.06, "wspace": 0.02}
-"""Between panels: inches around each, and parts of its size, so that no label touches the title below it."""
 STYLE: Any = {
     "svg.hashsalt": "schedspec",  # else ids differ from run to run
     "svg.fonttype": "path",  # the same letters everywhere
@@ -36,7 +34,9 @@ STYLE: Any = {
 
 
 def new_figure(height_in: float) -> Figure:
-    return Figure(figsize=(11, height_in), layout=ConstrainedLayoutEngine(**ROOM))
+    """With room between its panels, so that no label touches the title below it."""
+    room = ConstrainedLayoutEngine(h_pad=0.08, w_pad=0.08, hspace=0.06, wspace=0.02)
+    return Figure(figsize=(11, height_in), layout=room)
 
 
 def save(name: str, figure: Figure, folder: Path) -> Path:
