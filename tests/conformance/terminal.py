@@ -349,10 +349,9 @@ def print_failures_of_engines(report: "FleetReport", folder: Path) -> None:
         _line(f"… {counted(len(failures) - MOST_NAMED, 'more failure')} of engines, each with its page in the report")
     for fault in report.plain["faults"]:
         print_void(fault)
-    names = {result["engine"] for result in report.engines}
-    _line(
-        f"{counted(len(names), 'engine')}, {counted(report.plain['messages'], 'message')}; report in {escape(str(folder))}"
-    )
+    engines = counted(len({result["engine"] for result in report.engines}), "engine")
+    messages = counted(report.plain["messages"], "message")
+    _line(f"{engines}, {messages}; report in {escape(str(folder))}")
 
 
 MOST_NAMED = 40

@@ -16,10 +16,12 @@ from click.testing import CliRunner
 
 from schedspec.cli import cli
 from schedspec.conformance.driver import Driver
-from schedspec.conformance.script import STEP, submit
+from schedspec.conformance.folder import write_trace
+from schedspec.conformance.script import COMPLETE, STEP, submit
 from schedspec.conformance.subjects.stdio import StdioFactory
-from schedspec.reference import Scheduler
+from schedspec.reference import Scheduler, make
 from schedspec.spec.errors import ProtocolError
+from schedspec.spec.trace import read_trace
 from schedspec.spec.vocabulary import Settings
 
 STRANGE = "</script>--><img src=x onerror=alert(1)>\"'\n\x1b[31m\u202e\0\ud800"
@@ -215,3 +217,18 @@ def test_a_strange_id_is_shown_and_never_executed(id: str, tmp_path: Path) -> No
         assert "<script>alert(1)" not in page.read_text(encoding="utf-8")
     if len(id) < 100:
         assert id in result.output
+
+
+def test_a_name_of_a_megabyte_is_held_once_however_often_a_trace_says_it(tmp_path: Path) -> None:
+    """Each of 12 requests is named nine times."""
+    run = Driver.start(make, Settings(blocks=8, block_size=2), 0)
+    run.run([op for place in range(12) for op in (submit(f"{MEGABYTE}{place}", 3, 1), STEP, COMPLETE)])
+    write_trace(tmp_path / "run.jsonl", run.header, run.messages)
+    del run
+    tracemalloc.start()
+    _, messages = read_trace(tmp_path / "run.jsonl")
+    kept = list(messages)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(kept) > 36
+    assert held < 2 * 12 << 20
