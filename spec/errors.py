@@ -26,10 +26,10 @@ class ProtocolError(ValueError):
         super().__init__(method, field, value, problem, hint, rule)
         self.rule = rule
         self.method = method
-        self.field = cut(field)
+        self.field = printable(cut(field))
         self.value = value
-        self.problem = cut(problem)
-        self.hint = cut(hint, 4 * LONGEST_PART)
+        self.problem = printable(cut(problem))
+        self.hint = printable(cut(hint, 4 * LONGEST_PART))
 
     def __str__(self) -> str:
         return f"{self.method}: {self.field} is {shown(self.value)}, but {self.problem}" + _tail(self.hint)
@@ -57,6 +57,11 @@ LONGEST_PART = 240
 def cut(text: str, most: int = LONGEST_PART) -> str:
     """A subject may raise, or name a field, at any length: of a long text both ends."""
     return text if len(text) <= most else f"{text[: most // 2]}…{text[-most // 4 :]}"
+
+
+def printable(text: str) -> str:
+    """Names come from anybody: what would move the cursor, or turn a line around, is shown as its escape."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _tail(hint: str) -> str:

@@ -36,6 +36,7 @@ from .protocol import (
 )
 from .strict_json import Ambiguous
 from .strict_json import loads as strict
+from .shared_texts import shared
 from .vocabulary import SCHEMA, Header, Message
 
 Source = str | PathLike[str] | IO[str] | IO[bytes]
@@ -45,6 +46,8 @@ Loads = Callable[[str | bytes], Any]
 LONGEST_LINE = 1 << 26
 """A file that is no trace, or a packed one, may have a line that no memory holds."""
 
+LONG_LINE = 1 << 16
+"""From here on it is worth a look for names that every line repeats."""
 _Part = tuple[str, Callable[[Any], Any]] | None
 
 
@@ -189,7 +192,7 @@ def _object(line: str | bytes, loads: Loads) -> dict[str, Any]:
             problem = "the last line is cut off: the run that wrote it was ended in the middle, delete this line"
             raise Wrong(problem) from error
         raise Wrong(f"the line is not JSON: {error}") from error
-    return of_schema(found)
+    return of_schema(shared(found) if len(line) > LONG_LINE else found)
 
 
 def of_schema(found: Any) -> dict[str, Any]:

@@ -35,11 +35,11 @@ def replace_file(path: Path, text: str) -> None:
 
 @contextmanager
 def open_new(path: Path) -> Iterator[IO[str]]:
-    """The same for a file that is written bit by bit."""
+    """The same for a file that is written bit by bit.  What has no code in UTF-8 is written as its escape."""
     path = path.resolve()
     fresh = _beside(path)
     try:
-        with fresh.open("x", encoding="utf-8") as file:
+        with fresh.open("x", encoding="utf-8", errors="backslashreplace") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -6,7 +6,6 @@ Nothing here has a clock: the same files give the same report, byte for byte, wh
 import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from hashlib import sha256
 from io import StringIO
 from itertools import pairwise
 from pathlib import Path
@@ -17,21 +16,21 @@ from attrs import Factory, define, frozen
 from schedspec.spec.catalogue import registry
 from schedspec.spec.fleets.judge import Fleet, FleetVerdict, judge_fleet
 from schedspec.spec.fleets.router_log import RouterLog, is_router_log, read_router_log
-from schedspec.spec.fleets.rules import RULES, Broken
+from schedspec.spec.fleets.rules import RULES
 from schedspec.spec.fleets.stays import NS_PER_WINDOW, Witness
-from schedspec.spec.registry import Rule
 from schedspec.spec.trace import TraceError, TraceWriter
 
 from .archives import plain_name, unpacked
 from .check import results
-from .files import file_name, replace_file
-from .names import counted
-from .page import Page
+from .files import replace_file
+from .fleet_page import Told, engine_folder, first_of_each, told_of
+from .folder import OURS, write_badge
+from .names import counted, short_name
+from .page import Page, as_text
 from .project import Shortening
 from .recorded import Judged, case_of
 
 SHORTENING = Shortening(most_messages=40_000)
-MOST_STORY_LINES = 12
 TRACE_SUFFIXES = (".jsonl", ".columns", ".json")
 RANK = {"pass": 0, "not claimed": 1, "not observable": 2, "not exercised": 3, "void": 4, "fail": 5}
 """Of one rule at several engines the last of these is told, but for those that say nothing where another one does."""
@@ -132,14 +131,6 @@ def _lines(judged: Judged, messages: Any) -> str:
     return text.getvalue()
 
 
-def engine_folder(engine: str) -> Path:
-    """Inside of the report's folder, and no two engines have the same: whatever of a name is no name of a folder is
-    told by a digest."""
-    name = "/".join(file_name(part) or "_" for part in engine.split("/"))
-    digest = "" if name == engine else "-" + sha256(engine.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    return Path("engines") / (name + digest)
-
-
 # --- all of them ---------------------------------------------------------------------------------------------
 
 
@@ -164,12 +155,14 @@ class FleetReport:
             "rules": self.rules,
             "fleet": {
                 rule: {
+                    "level": RULES[rule].level,
                     "verdict": self.fleet.verdicts[rule],
                     "exercised": self.fleet.exercised[rule],
                     "breaks": self.fleet.breaks.get(rule, 0),
                 }
                 for rule in RULES
             },
+            "stories": [told.plain for told in self.told],
             "failures": [
                 {"rule": one.rule, "conjunct": one.conjunct, "now_ns": one.now_ns, "facts": one.facts}
                 for one in self.fleet.broken
@@ -185,18 +178,25 @@ class FleetReport:
             if not ones:
                 continue
             verdict = _verdict([one["verdict"] for one in ones])
-            told[rule.id] = {"verdict": verdict, "exercised": sum(one["exercised"] for one in ones)}
-            broken = {
-                result["engine"]: result["broken"][rule.id] for result in self.engines if rule.id in result["broken"]
-            }
+            exercised = sum(one["exercised"] for one in ones)
+            told[rule.id] = {"level": rule.level, "verdict": verdict, "exercised": exercised}
+            broken = [
+                (result["engine"], result["broken"][rule.id]) for result in self.engines if rule.id in result["broken"]
+            ]
             if broken:
+                first_ns, first_engine = min((one["first_ns"], engine) for engine, one in broken)
                 told[rule.id] |= {
-                    "engines": sorted(broken),
-                    "breaks": sum(one["breaks"] for one in broken.values()),
-                    "first_ns": min(one["first_ns"] for one in broken.values()),
-                    "first_engine": min(broken, key=lambda engine: (broken[engine]["first_ns"], engine)),
+                    "engines": sorted({engine for engine, _ in broken}),
+                    "breaks": sum(one["breaks"] for _, one in broken),
+                    "first_ns": first_ns,
+                    "first_engine": first_engine,
                 }
         return told
+
+    @cached_property
+    def told(self) -> list[Told]:
+        """The first break of each rule of the fleet."""
+        return [told_of(one, self.engines, self.router) for one in first_of_each(self.fleet.broken).values()]
 
     def exit_status(self, *, strict: bool = False) -> int:
         """As for a single trace."""
@@ -251,7 +251,7 @@ def _claimed_twice(ordered: Sequence[Mapping[str, Any]]) -> Any:
             continue
         if after["begin_ns"] <= before["end_ns"]:
             yield (
-                f"{before['path']} and {after['path']} both claim engine {after['engine']} at now_ns "
+                f"{before['path']} and {after['path']} both claim engine {short_name(after['engine'])} at now_ns "
                 f"{after['begin_ns']}: leave one of them out if it is a copy, or give each engine a name of its own"
             )
 
@@ -260,56 +260,40 @@ def _claimed_twice(ordered: Sequence[Mapping[str, Any]]) -> Any:
 
 
 def write_fleet(folder: Path, report: FleetReport) -> None:
-    """report.json, report.md, and for each failure its page and its shortest trace."""
+    """report.json, report.md, and for each failure its page and its shortest trace: of an engine the first one, where
+    several of its files break a rule."""
+    for parts in ("engines", "fleet"):
+        _empty(folder / parts)
     for result in report.engines:
+        at = folder / engine_folder(result["engine"]) / "failures"
         for rule, failure in result["failures"].items():
-            at = folder / engine_folder(result["engine"]) / "failures"
             at.mkdir(parents=True, exist_ok=True)
-            (at / f"{rule}.md").write_text(failure["page"])
-            (at / f"{rule}.jsonl").write_text(failure["trace"])
-    for rule, one in first_of_each(report.fleet.broken).items():
-        at = folder / "fleet"
-        at.mkdir(parents=True, exist_ok=True)
-        (at / f"{rule}.md").write_text("\n".join(fleet_page(one, report)) + "\n")
+            if not (at / f"{rule}.jsonl").exists():
+                replace_file(at / f"{rule}.md", failure["page"])
+                replace_file(at / f"{rule}.jsonl", failure["trace"])
+    for told in report.told:
+        (folder / "fleet").mkdir(parents=True, exist_ok=True)
+        replace_file(folder / "fleet" / f"{told.rule}.md", "\n".join(told.markdown()) + "\n")
     replace_file(folder / "report.json", json.dumps(report.plain, indent=1) + "\n")
+    write_badge(folder / "badge.json", all_rules(report.plain))
     replace_file(folder / "report.md", "\n".join(_report(report)) + "\n")
 
 
-def first_of_each(broken: Sequence[Broken]) -> dict[str, Broken]:
-    first: dict[str, Broken] = {}
-    for one in broken:
-        first.setdefault(one.rule, one)
-    return first
+def all_rules(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a fleet's report what a badge counts: the rules of engines and those of the fleet."""
+    return {"rules": {**told["rules"], **told["fleet"]}, "faults": told["faults"]}
 
 
-def fleet_page(one: Broken, report: FleetReport) -> list[str]:
-    """A broken rule of the fleet: what it asks, what was seen, and the story of the request over all engines."""
-    rule: Rule = RULES[one.rule]
-    facts = ", ".join(f"{name} = {value}" for name, value in one.facts.items())
-    lines = [f"{rule.id}: {rule.statement} ({rule.level})", "===", ""]
-    lines += [f"* **However** {one.conjunct} asks that {one.says}; here {facts}, at now_ns {one.now_ns:,}."]
-    story = _story(one.request, report)
-    if story:
-        left_out = len(story) - MOST_STORY_LINES
-        shown = story[:MOST_STORY_LINES] + ([f"… {left_out} more"] if left_out > 0 else [])
-        lines += ["", "```text", *shown, "```"]
-    return [*lines, "", f"* **Why** {rule.why}"]
+def as_cell(name: str) -> str:
+    """A name in a table of Markdown."""
+    return as_text(short_name(name)).replace("|", "\\|")
 
 
-def _story(request: str, report: FleetReport) -> list[str]:
-    """What engines and router recorded of it, in order of time."""
-    told: list[tuple[int, str]] = []
-    for result in report.engines:
-        for row in result["stays"]:
-            if row[0] == request and request:
-                told.append((row[3], f"{row[3]:>16,}  {result['engine']}: takes it in"))
-                told += [(row[4], f"{row[4]:>16,}  {result['engine']}: {row[5]}")] if row[4] is not None else []
-    for event in report.router.events if report.router is not None else ():
-        if request and event.request == request:
-            told.append(
-                (event.now_ns, f"{event.now_ns:>16,}  router: {event.kind} {event.detail} {event.engine}".rstrip())
-            )
-    return [line for _, line in sorted(told)]
+def _empty(folder: Path) -> None:
+    """Without what an earlier run left there; nothing else is touched."""
+    for old in folder.rglob("*"):
+        if old.suffix in OURS and old.parent.name in ("failures", "fleet") and old.is_file():
+            old.unlink()
 
 
 def _report(report: FleetReport) -> Any:
@@ -317,18 +301,19 @@ def _report(report: FleetReport) -> Any:
     names = {result["engine"] for result in report.engines}
     yield f"# {counted(len(names), 'engine')}, {counted(plain['messages'], 'message')}"
     for fault in plain["faults"]:
-        yield f"\nVoid: {fault}."
+        yield f"\nVoid: {as_text(fault)}."
     yield "\n| rule | verdict | engines that break it | breaks | first (now_ns) | at | exercised |"
     yield "| --- | --- | --- | --- | --- | --- | --- |"
     for rule, one in report.rules.items():
         many, breaks = len(one.get("engines", ())) or "", one.get("breaks", "")
-        first = f"{one['first_ns']:,} | {one['first_engine']}" if many else " | "
+        first = f"{one['first_ns']:,} | {as_cell(one['first_engine'])}" if many else " | "
         yield f"| {rule} | {one['verdict']} | {many} | {breaks} | {first} | {one['exercised']:,} |"
     for rule, one in plain["fleet"].items():
         yield f"| {rule} | {one['verdict']} | | {one['breaks'] or ''} | | | {one['exercised']:,} |"
-    for broken in first_of_each(report.fleet.broken).values():
+    for told in report.told:
         yield ""
-        yield from fleet_page(broken, report)
+        yield from told.markdown()
     for result in report.engines:
+        page = f"{engine_folder(result['engine']).as_posix()}/failures"
         for rule in result["failures"]:
-            yield f"\n{result['engine']}: [{rule}]({engine_folder(result['engine']).as_posix()}/failures/{rule}.md)"
+            yield f"\n{as_cell(result['engine'])}: [{rule}]({page}/{rule}.md)"

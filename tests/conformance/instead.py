@@ -116,6 +116,19 @@ INSTEAD: Mapping[tuple[str, str], str] = {
         "KV-16",
         "phase[request] = running ∨ held[request] = ∅",
     ): "{request} is {phase[request]} after this call, so it keeps no block of it",
+    (
+        "KV-3",
+        "∀ b: b ∈ free ∨ b ∈ evictable ∨ b ∈ in_use ∨ b ∈ aside",
+    ): "each of the {pool_blocks} blocks is free, evictable, in use or set aside, so that none is lost",
+    (
+        "KV-3",
+        "∀ b: b ∈ free ⇒ b ∉ evictable ∧ b ∉ in_use ∧ b ∉ aside",
+    ): "a block that is free is nothing else: not evictable, in use, or set aside",
+    (
+        "KV-15",
+        "a leased block is neither taken nor forgotten before its lease is over",
+    ): "block {block} stays as it is until its lease is over",
+    ("KV-19", "obligations are shown while they last"): "the snapshot shows these obligations: {true}",
     # STEP
     (
         "STEP-1",
@@ -176,6 +189,43 @@ INSTEAD: Mapping[tuple[str, str], str] = {
         "STEP-15",
         "so many prompts at most are in prefill at once",
     ): "of {prompts} the last to come waits until a prefill has ended: at most {most} are in prefill at once",
+    (
+        "STEP-13",
+        "who came earlier has run in at least as many steps",
+    ): "{earlier}, which came earlier, runs before {later} runs once more",
+    (
+        "STEP-16",
+        "no step has both prefill and decode in it",
+    ): "the step has its {prefill} prefill tokens or its {decode} decode tokens, not both",
+    (
+        "STEP-17",
+        "no request is in two steps that are in flight",
+    ): "{request} is left out until the result of the step that it is in has come",
+    (
+        "STEP-18",
+        "a chunk that does not end its prompt leaves nothing of the budget",
+    ): "{request} takes what is left of the budget too, {budget_left} tokens, or as much of it as its prompt has",
+    (
+        "LIVE-5",
+        "nobody is parked when its time is over",
+    ): "{request} waits again, or ends, at {until_ns} ns at the latest",
+    (
+        "LIVE-6",
+        "some running request can finish with what it holds and what is free, or somebody is preempted",
+    ): "somebody is preempted: free is {available}, and each of {stuck} lacks {least_missing} or more",
+    ("LIVE-9", "while nobody runs somebody who waits is admitted"): "one of those who wait is admitted: nobody runs",
+    (
+        "LIVE-12",
+        "the request picked has the longest cached prefix of those that wait",
+    ): "{passed} is next: of its tokens {longer} are cached, of those of {picked} {cached}",
+    (
+        "FAIR-21",
+        "the client picked has the least counter, less the credit of those who have waited long",
+    ): "{passed} is next, whose counter of {least} is less than the {counter} of {picked}",
+    (
+        "LANE-8",
+        "the lane picked has the least counter, less the credit of those that have waited long",
+    ): "the lane {passed} is next, whose counter of {least} is less than the {counter} of {picked}",
     # LIFE
     ("LIFE-1", "every request that has not ended is somewhere"): "{request} has not ended: the snapshot lists it",
     ("LIFE-1", "nobody who ended is anywhere"): "{request} has ended: the snapshot does not list it",

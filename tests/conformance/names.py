@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from schedspec.spec.errors import cut
+from schedspec.spec.errors import cut, printable
 from schedspec.spec.vocabulary import Message
+
+__all__ = ["Names", "bounded", "counted", "deltas_of", "is_call", "printable", "short_name"]
 
 LONGEST_NAME = 60
 END_LENGTH = 24
@@ -20,11 +22,6 @@ def counted(number: int, thing: str) -> str:
     ('1 row', '2,000 rows')
     """
     return f"{number:,} {thing}" + ("" if number == 1 else "s")
-
-
-def printable(text: str) -> str:
-    """Names come from anybody: what would move the cursor, or turn a line around, is shown as its escape."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def bounded(lines: Sequence[str], most: int = MOST_LINES_OF_OTHERS) -> tuple[str, ...]:

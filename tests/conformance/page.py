@@ -17,7 +17,7 @@ from schedspec.spec.verdicts import Violation
 from schedspec.spec.vocabulary import Header, Message
 
 from .determinism import Difference
-from .names import Names, bounded, counted, is_call, printable
+from .names import Names, bounded, counted, is_call, printable, short_name
 from .narrate import Line, Teller, let, proof, step_table, version_in_words, who_matters
 from .timeline import Timeline
 
@@ -38,8 +38,8 @@ ANSWERS = {
     "observe": "a snapshot, or None",
 }
 """What is an answer, whatever was asked."""
+TAG = re.compile(r"<(?=[A-Za-z/!?])")
 LONG_NAME = re.compile(r"[^\s\[(]{60,}")
-LEGEND = re.compile(r"(?<![\w.])\S+(?: \([\d,]+ characters\))?\[\d+,\d+\)\*?")
 SECOND_TIMES = {
     "ADMIT-9": "with other ends of requests, of which no result has told anything yet,",
     "DET-1": "in another process, under another hash seed",
@@ -96,9 +96,9 @@ class Page:
     def text(self, width: int = WIDTH) -> list[Row]:
         """For a terminal: words in a column of their own."""
         width = min(width, WIDTH)
-        head = [Row("title", line) for line in _wrapped(self.title, width, "", "  ")]
-        above = [Row("text", line) for pair in self.above for line in _paragraph(*pair, width)]
-        below = [Row("text", line) for pair in self.below for line in _paragraph(*pair, width)]
+        head = [Row("title", line) for line in wrapped(self.title, width, "", "  ")]
+        above = [Row("text", line) for pair in self.above for line in paragraph(*pair, width)]
+        below = [Row("text", line) for pair in self.below for line in paragraph(*pair, width)]
         legend = [Row("text", f"     {line}") for line in self.legend(width - 5)]
         told = [Row("text", f"     {line}") for line in self.told]
         room = MOST_LINES - len(head) - len(above) - len(below) - len(legend) - len(told)
@@ -106,9 +106,9 @@ class Page:
 
     def markdown(self) -> list[str]:
         """For a tracker: a title, the proof as a list, the table as it is."""
-        head = [*_wrapped(self.title, WIDTH, "", ""), "=" * 3, ""]
-        above = [line for pair in self.above for line in _item(*pair)]
-        below = [line for pair in self.below for line in _item(*pair)]
+        head = [*wrapped(as_text(self.title), WIDTH, "", ""), "=" * 3, ""]
+        above = [line for pair in self.above for line in item(*pair)]
+        below = [line for pair in self.below for line in item(*pair)]
         legend = self.legend(WIDTH)
         room = MOST_LINES - len(head) - len(above) - len(legend) - len(below) - len(self.told) - 4
         rows = [row.text for row in self._table(WIDTH, room)]
@@ -118,15 +118,15 @@ class Page:
 
     def legend(self, width: int = WIDTH) -> list[str]:
         """How entries are written, by an example."""
-        answers = (_shorter(line.answer) for line in reversed(self.lines))
-        sample = next((found for answer in answers for found in LEGEND.findall(answer)), "")
-        if not sample:
+        plans = [m.answer for m in self.case.messages if m.kind == "step" and m.answer.request]
+        if not plans:
             return []
-        request, _, span = sample.rpartition("[")
-        start, end = (int(number) for number in re.findall(r"\d+", span)[:2])
-        which = f"position {start}" if end == start + 1 else f"positions {start} to {end - 1}"
-        star = "; *: it samples a token" if any("*" in line.answer for line in self.lines) else ""
-        return _wrapped(f"{sample.rstrip('*')}: {which} of {request}, counted from 0{star}", width, "", "")
+        name = _shorter(self.names.short(plans[-1].request[0]))
+        start, tokens = plans[-1].start[0], plans[-1].tokens[0]
+        which = f"position {start}" if tokens == 1 else f"positions {start} to {start + tokens - 1}"
+        star = "; *: it samples a token" if any(any(plan.samples) for plan in plans) else ""
+        text = f"{name}[{start},{start + tokens}): {which} of {name}, counted from 0{star}"
+        return wrapped(text, width, "", "")
 
     def _table(self, width: int, room: int) -> list[Row]:
         """The head, and as many messages as there is room for: the bad one, who matters, and what came last."""
@@ -194,7 +194,8 @@ def _last_call(case: Case) -> str:
 
 
 def _subject(case: Case) -> str:
-    parts = [f"{case.header.subject} ({version_in_words(case.header.capabilities)})"]
+    version = short_name(version_in_words(case.header.capabilities))
+    parts = [f"{short_name(case.header.subject)} ({version})"]
     parts += [f"mode {case.mode}"] if case.mode else []
     parts.append(f"seed {case.header.seed}")
     return ", ".join(parts) + (f"; {case.found}" if case.found else "")
@@ -241,8 +242,8 @@ def kept_rows(lines: Sequence[Line], heights: Sequence[int], room: int, matter: 
 def _row(line: Line, call: int, width: int) -> list[str]:
     """Cells are wrapped, never cut."""
     answer = width - 10 - call
-    left = _wrapped(_shorter(line.call), call, "", "  ") or [""]
-    right = _wrapped(_shorter(line.answer), answer, "", "") or [""]
+    left = wrapped(_shorter(line.call), call, "", "  ") or [""]
+    right = wrapped(_shorter(line.answer), answer, "", "") or [""]
     rows = []
     for place in range(max(len(left), len(right))):
         mark = f"{'✗' if line.bad else ' '} {line.number:4}" if place == 0 else ""
@@ -259,20 +260,25 @@ def fenced(lines: Sequence[str]) -> list[str]:
     return [f"{fence}text", *lines, fence]
 
 
-def _wrapped(text: str, width: int, first: str, rest: str) -> list[str]:
+def wrapped(text: str, width: int, first: str, rest: str) -> list[str]:
     return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
 
 
-def _paragraph(word: str, text: str, width: int) -> list[str]:
+def paragraph(word: str, text: str, width: int) -> list[str]:
     if word == "Again":  # to be copied as it is
         return [f"  {word:8}{text}"]
-    return _wrapped(text, width, f"  {word:8}", " " * 10)
+    return wrapped(text, width, f"  {word:8}", " " * 10)
 
 
-def _item(word: str, text: str) -> list[str]:
+def item(word: str, text: str) -> list[str]:
     if word == "Again":
         return [f"- **{word}** `{text}`"]
-    return _wrapped(text, WIDTH, f"- **{word}** ", "  ")
+    return wrapped(as_text(text), WIDTH, f"- **{word}** ", "  ")
+
+
+def as_text(text: str) -> str:
+    """In Markdown no tag, whatever stands in it, and nothing that moves the cursor."""
+    return TAG.sub(r"\\<", printable(text))
 
 
 def _shorter(text: str) -> str:

@@ -28,7 +28,7 @@ from .driver import Driver
 from .files import replace_file
 from .folder import SCHEMA, empty_failures, write_case, write_told
 from .names import counted
-from .page import VOID, Case, Page, shown_path
+from .page import VOID, Case, Page, as_text, shown_path
 from .pasted import as_test, has_test
 from .script import to_json
 from .shown import Shown, shown
@@ -192,13 +192,13 @@ def _cell(text: str) -> str:
 
 def _report(check: Check, folder: Path) -> Iterator[str]:
     plain = as_json(check)
-    yield f"# {check.name}: {headline(check.findings)}"
+    yield f"# {as_text(check.name)}: {headline(check.findings)}"
     yield ""
     yield f"Seed {check.seed}, depth {check.depth.name}, {plain['runs']} runs in {check.seconds:.1f} s."
     for fault in plain["faults"]:
-        yield f"\nVoid: {fault}."
+        yield f"\nVoid: {as_text(fault)}."
     for note in plain["notes"]:
-        yield f"\nNote: {note}."
+        yield f"\nNote: {as_text(note)}."
     yield ""
     yield "| rule | verdict | level | exercised | runs | shortest trace | statement |"
     yield "| --- | --- | --- | --- | --- | --- | --- |"

@@ -120,10 +120,6 @@ def read_report(folder: Path) -> tuple[dict[str, Any], list[Shown]]:
     told = read_json(folder / "report.json")
     if not isinstance(told, dict) or not isinstance(told.get("rules"), dict):
         raise ValueError(f"{folder / 'report.json'} has no rules: it is no report of schedspec")
-    if "engines" in told:
-        raise ValueError(
-            f"{folder} is the report of a fleet, whose page is {folder / 'report.md'}: there are no others"
-        )
     for rule, result in told["rules"].items():
         if not isinstance(result, dict) or not {"verdict", "level"} <= result.keys():
             raise ValueError(f"{folder / 'report.json'}: {rule} has no verdict and level: it is no report of schedspec")

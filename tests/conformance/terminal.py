@@ -17,13 +17,13 @@ from rich.text import Text
 
 from schedspec.spec.catalogue import registry
 
-from .names import counted, printable
+from .names import counted, printable, short_name
 
 if TYPE_CHECKING:
     from .check import Check, Failure, Findings, RuleResult
     from .fleet import FleetReport
     from .matrix import Outcome
-    from .page import Case
+    from .page import Case, Row
     from .recorded import Judged
     from .small_scope.cases import Found
     from .stored import Again
@@ -315,42 +315,46 @@ def unit_progress(*, quiet: bool) -> Iterator[tuple[Callable[[int, int], None], 
         yield begin, step
 
 
-def print_fleet(report: "FleetReport", folder: Path) -> None:
-    """Which rules, at which engines, first when, how often; a page for each broken rule is named."""
-    from .fleet import engine_folder, first_of_each, fleet_page
-
+def print_fleet(report: "FleetReport") -> None:
+    """Which rules, at which engines, first when, how often, and what all engines together break."""
     plain = report.plain
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("rule", "verdict", "engines", "breaks", "first at (now_ns)", "first engine", "exercised"):
         table.add_column(name, no_wrap=name != "first engine", justify="right" if name in RIGHT else "left")
     rows = {rule: (one, len(one.get("engines", ()))) for rule, one in (report.rules | plain["fleet"]).items()}
     for rule, (one, engines) in rows.items():
-        first = (f"{one['first_ns']:,}", escape(one["first_engine"])) if engines else ("", "")
+        first = (f"{one['first_ns']:,}", escape(short_name(one["first_engine"]))) if engines else ("", "")
         colour = COLOURS.get(one["verdict"], "dim")
         many, breaks = f"{engines or ''}", f"{one.get('breaks') or ''}"
         table.add_row(rule, f"[{colour}]{one['verdict']}[/]", many, breaks, *first, f"{one['exercised']:,}")
     print_table(table)
-    for one in first_of_each(report.fleet.broken).values():
-        out.print()
-        for line in fleet_page(one, report):
-            out.print(Text(safe(line)), soft_wrap=True)
+    for told in report.told:
+        _print_rows(told.text(out.width))
+
+
+def print_failures_of_engines(report: "FleetReport", folder: Path) -> None:
+    """From the folder, where they are written: the first of each rule in full, and the pages of others."""
+    from .fleet_page import engine_failure, engine_folder
+
+    failures = {(rule, one["engine"]): one for one in reversed(report.engines) for rule in one["failures"]}
     shown: set[str] = set()
-    for result in report.engines:
-        for rule, failure in result["failures"].items():
-            if rule not in shown:
-                out.print()
-                inside = f"schedspec trace {engine_folder(result['engine'])}"
-                from_here = f"schedspec trace {folder / engine_folder(result['engine'])}"
-                out.print(Text(safe(failure["page"].replace(inside, from_here))), soft_wrap=True)
-            shown.add(rule)
-            page = folder / engine_folder(result["engine"]) / "failures" / f"{rule}.md"
-            _line(f"{escape(result['engine'])} breaks {rule}: {escape(str(page))}")
-    for fault in plain["faults"]:
+    for place, ((rule, name), result) in enumerate(sorted(failures.items(), key=lambda one: one[0])):
+        if rule not in shown:
+            print_page(engine_failure(folder, result, rule).case)
+        shown.add(rule)
+        if place < MOST_NAMED:
+            page = folder / engine_folder(name) / "failures" / f"{rule}.md"
+            _line(f"{escape(short_name(name))} breaks {rule}: {escape(str(page))}")
+    if len(failures) > MOST_NAMED:
+        _line(f"… {counted(len(failures) - MOST_NAMED, 'more failure')} of engines, each with its page in the report")
+    for fault in report.plain["faults"]:
         print_void(fault)
-    names = {result["engine"] for result in report.engines}
-    _line(f"{counted(len(names), 'engine')}, {counted(plain['messages'], 'message')}; report in {escape(str(folder))}")
+    engines = counted(len({result["engine"] for result in report.engines}), "engine")
+    messages = counted(report.plain["messages"], "message")
+    _line(f"{engines}, {messages}; report in {escape(str(folder))}")
 
 
+MOST_NAMED = 40
 RIGHT = ("engines", "breaks", "first at (now_ns)", "exercised")
 
 
@@ -377,8 +381,12 @@ def _colour(findings: "Findings") -> str:
 def print_page(case: "Case") -> None:
     from .page import Page
 
+    _print_rows(Page(case).text(out.width))
+
+
+def _print_rows(rows: "Sequence[Row]") -> None:
     out.print()
-    for row in Page(case).text(out.width):
+    for row in rows:
         text = Text(row.text, style={"title": "bold red", "bad": "bold red"}.get(row.kind, ""))
         out.print(text, highlight=False, soft_wrap=True)
 

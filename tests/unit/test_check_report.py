@@ -130,7 +130,7 @@ class Elements(html.parser.HTMLParser):
 def test_a_page_has_everything_that_an_engineer_needs(folder: Path) -> None:
     text = (folder / "leak/failures/KV-7.html").read_text(encoding="utf-8")
     for word in ("Let", "Then", "However", "Instead", "Subject", "Why"):
-        assert f"<dt>{word}</dt>" in text or f"<h3>{word}</h3>" in text
+        assert re.search(rf"<dt[^>]*>{word}</dt>", text)
     rows = re.findall(r'<tr class="bad"[^>]*>.*?</tr>', text, re.DOTALL)
     assert "cancel a" in rows[0]
     assert re.search(r'<th scope="col" class="[^"]*bad"', text)

@@ -1,6 +1,7 @@
 """The command line as a person meets it: output, files, exit status."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
+from click import Argument
 from click.testing import CliRunner, Result
 from tests.bench.recording import Recorder, requests
 
@@ -172,3 +174,22 @@ def test_a_trace_is_judged_without_numpy(tmp_path: Path, monkeypatch: pytest.Mon
     file = _trace(tmp_path, broken=False)
     result = run("trace", str(file), "--json", "--report", str(tmp_path / "report"))
     assert (result.exit_code, json.loads(result.output)["monitor"]) == (0, "plain")
+
+
+def test_the_list_of_commands_cuts_none_off() -> None:
+    lines = CliRunner().invoke(cli, ["--help"], terminal_width=80).output.splitlines()
+    listed = {line.split()[0]: line for line in lines if re.match(r"^  [a-z][a-z-]+  +\S", line)}
+    assert listed.keys() == {name for name, command in cli.commands.items() if not command.hidden}
+    assert [line for line in listed.values() if line.endswith("...")] == []
+
+
+@pytest.mark.parametrize("name", [name for name, one in cli.commands.items() if isinstance(one.params[0], Argument)])
+def test_a_name_that_is_nowhere_is_one_sentence(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = cli.commands[name]
+    arguments = ["nowhere" for one in command.params if isinstance(one, Argument)]
+    result = CliRunner().invoke(cli, [name, *arguments], input="")
+    assert result.exit_code == 2
+    assert isinstance(result.exception, SystemExit)
+    assert "Traceback" not in result.output
+    assert re.search(r"nowhere|unexpected|pip install", " ".join(result.output.split()))

@@ -2,24 +2,29 @@
 memory, and nothing runs in vain."""
 
 import json
+import re
 import sys
 import tracemalloc
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner
 
 from schedspec.cli import cli
 from schedspec.conformance.driver import Driver
-from schedspec.conformance.script import STEP, submit
+from schedspec.conformance.folder import write_trace
+from schedspec.conformance.script import COMPLETE, STEP, submit
 from schedspec.conformance.subjects.stdio import StdioFactory
-from schedspec.reference import Scheduler
+from schedspec.reference import Scheduler, make
 from schedspec.spec.errors import ProtocolError
+from schedspec.spec.trace import read_trace
 from schedspec.spec.vocabulary import Settings
 
+STRANGE = "</script>--><img src=x onerror=alert(1)>\"'\n\x1b[31m\u202e\0\ud800"
 MEGABYTE = "x" * (1 << 20)
 SENTENCE = 1_000
 """No sentence is longer, whatever is quoted in it."""
@@ -53,6 +58,16 @@ class NamesARequestAtLength(_Answers):
 class NamesAFieldAtLength(Scheduler):
     def step(self, now_ns: int) -> Any:
         return {"step": 1, MEGABYTE: 1}
+
+
+class NamesAFieldStrangely(Scheduler):
+    def step(self, now_ns: int) -> Any:
+        return {"step": 1, STRANGE: 1}
+
+
+class RaisesStrangely(Scheduler):
+    def step(self, now_ns: int) -> Any:
+        raise RuntimeError(STRANGE)
 
 
 class RaisesAtLength(Scheduler):
@@ -99,6 +114,41 @@ def test_a_process_that_never_stops_writing(writes: str, tmp_path: Path, monkeyp
     tracemalloc.stop()
     assert len(str(error.value)) < SENTENCE
     assert most < 32 << 20
+
+
+HALF_A_LINE = """
+import sys, time
+for line in sys.stdin:
+    sys.stdout.write('{"id": 1, "res')
+    sys.stdout.flush()
+    time.sleep(60)
+"""
+
+
+def test_a_process_that_writes_half_a_line_and_hangs_is_told_what_came(tmp_path: Path) -> None:
+    program = tmp_path / "half.py"
+    program.write_text(HALF_A_LINE)
+    with StdioFactory(f"{sys.executable} {program}", 1.0, 1.0) as factory, pytest.raises(ProtocolError) as error:
+        factory(Settings(), 0)
+    assert 'no answer within 1 s: what came is no whole line, \'{"id": 1, "res\'' in str(error.value)
+
+
+@pytest.mark.parametrize("subject", [NamesAFieldStrangely, RaisesStrangely])
+def test_what_no_file_can_hold_is_written_as_its_escape(subject: type[Scheduler], tmp_path: Path) -> None:
+    folder, junit = tmp_path / "report", tmp_path / "junit.xml"
+    asked = ["check", f"{__name__}:{subject.__name__}", "--depth", "smoke", "--workload", "none"]
+    result = CliRunner().invoke(cli, [*asked, "--report", str(folder), "--junit", str(junit)])
+    assert result.exit_code == 2
+    assert "error:" not in result.output
+    assert ElementTree.parse(junit).getroot().tag == "testsuites"
+    assert not re.search(r"[\x1b\u202e\0]", result.output)
+    written = [path for path in folder.rglob("*") if path.suffix in (".md", ".html", ".json")]
+    assert {path.name for path in written} >= {"report.json", "report.md", "report.html", "void.md", "void.html"}
+    for path in written:
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"[\x1b\u202e\0\ud800]", text)
+        unfenced = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+        assert path.suffix == ".json" or not re.search(r"(?<!\\)<img", unfenced)
 
 
 # --- reports ---------------------------------------------------------------------------------------------------
@@ -167,3 +217,18 @@ def test_a_strange_id_is_shown_and_never_executed(id: str, tmp_path: Path) -> No
         assert "<script>alert(1)" not in page.read_text(encoding="utf-8")
     if len(id) < 100:
         assert id in result.output
+
+
+def test_a_name_of_a_megabyte_is_held_once_however_often_a_trace_says_it(tmp_path: Path) -> None:
+    """Each of 12 requests is named nine times."""
+    run = Driver.start(make, Settings(blocks=8, block_size=2), 0)
+    run.run([op for place in range(12) for op in (submit(f"{MEGABYTE}{place}", 3, 1), STEP, COMPLETE)])
+    write_trace(tmp_path / "run.jsonl", run.header, run.messages)
+    del run
+    tracemalloc.start()
+    _, messages = read_trace(tmp_path / "run.jsonl")
+    kept = list(messages)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(kept) > 36
+    assert held < 2 * 12 << 20

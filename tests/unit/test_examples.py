@@ -209,7 +209,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., StdioFactory]]:
         ("pass", "step got no answer within 0.5 s: does it flush its stdout after every line?"),
         (
             "sys.stdout.write('half'); sys.stdout.flush(); time.sleep(60)",
-            "step got no answer within 0.5 s: does it flush its stdout after every line?",
+            "step got no answer within 0.5 s: what came is no whole line, 'half'",
         ),
         (
             "question['id'] = 1; answer({'step': 1})",

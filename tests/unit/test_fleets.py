@@ -11,17 +11,20 @@ import signal
 import threading
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from click.testing import CliRunner, Result
+from tests.unit import browser as browsers
 
 from schedspec.cli import cli
 from schedspec.conformance.archives import read_recorded
-from schedspec.conformance.fleet import engine_folder
+from schedspec.conformance.fleet_page import INSTEAD, engine_folder
 from schedspec.reference.faults import factory
 from schedspec.reference.faults.routers import FLEETS, ROUTERS
 from schedspec.reference.fleet import STEP_NS, Fleet, arrivals, flooded, new_fleet
 from schedspec.reference.router import Dealer, Router
+from schedspec.spec.fleets import rules as fleet_rules
 from schedspec.spec.fleets.judge import Fleet as Records
 from schedspec.spec.fleets.judge import FleetVerdict, judge_fleet
 from schedspec.spec.fleets.router_log import RouterEvent, RouterLog, read_router_log
@@ -176,7 +179,7 @@ def test_a_fleet_says_which_rule_at_which_engine_and_when(logs: Path) -> None:
     assert found["fleet"]["FLEET-1"]["verdict"] == "pass"
     page = Path("out/engines/e001/failures/KV-8.md").read_text()
     assert page.startswith("KV-8: ")
-    (again,) = re.findall(r"`schedspec (trace \S+)`", trace("logs", "--report", "out").stdout)
+    (again,) = re.findall(r"Again +schedspec (trace \S+)", trace("logs", "--report", "out").stdout)
     assert trace(*again.split()[1:], "--report", "again").exit_code == 1
 
 
@@ -323,7 +326,7 @@ def test_of_two_hundred_engines_the_three_with_faults_are_named_whoever_is_kille
     fleet.run(arrivals(1_000, 1, gap_ns=STEP_NS // 100))
     fleet.write(Path("logs"))
     stop = threading.Event()
-    killer = threading.Thread(target=kill_now_and_then, args=(stop,))
+    killer = threading.Thread(target=kill_now_and_then, args=(Path("local/campaign/done.jsonl"), stop))
     killer.start()
     try:
         local = trace("logs", "--report", "local", "--on", "local:2")
@@ -339,12 +342,16 @@ def test_of_two_hundred_engines_the_three_with_faults_are_named_whoever_is_kille
     assert all(rule in broken[f"e{number:03d}"] for number, rule in PLANTED.items())
 
 
-def kill_now_and_then(stop: threading.Event) -> None:
+def kill_now_and_then(done: Path, stop: threading.Event) -> None:
+    """Twice, by what is done and not by the clock: a unit whose worker dies a third time is given up."""
     draws = random.Random(0)
-    while not stop.wait(draws.uniform(8, 16)):
-        workers = multiprocessing.active_children()
-        if workers:
-            os.kill(draws.choice(workers).pid or 0, signal.SIGKILL)
+    for kill_at in (30, 110):
+        while not stop.wait(0.02):
+            units = len(done.read_bytes().splitlines()) if done.exists() else 0
+            workers = multiprocessing.active_children()
+            if units >= kill_at and workers:
+                os.kill(draws.choice(workers).pid or 0, signal.SIGKILL)
+                break
 
 
 def test_a_link_that_leads_nowhere_is_no_engine_that_is_left_out(logs: Path) -> None:
@@ -365,6 +372,7 @@ HOSTILE = (
     "a\u202eb",
     "x" * 300,
     "x" * 301,
+    "a/" * 500_000,
     "\udcff",
 )
 
@@ -384,4 +392,122 @@ def test_the_report_of_a_fleet_is_told_from_others(tmp_path: Path) -> None:
     (tmp_path / "report.json").write_text(json.dumps({"rules": {}, "engines": []}))
     result = CliRunner().invoke(cli, ["report", str(tmp_path)])
     assert result.exit_code == 2
-    assert "is the report of a fleet" in result.output
+    assert "is no report of a fleet of this version" in result.output
+
+
+# --- pages -----------------------------------------------------------------------------------------------------
+
+
+def page_of(folder: str) -> str:
+    return (Path(folder) / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_fleet_has_a_page_that_leads_to_each_failure(logs: Path) -> None:
+    found = report_of("logs")
+    text = page_of("out")
+    assert "1 MUST broken: KV-8 at 1 engine" in text
+    (href, breaks) = re.findall(r'<a href="(engines/[^"]*)">(\d+)×</a>', text)[0]
+    assert href == "engines/e001/failures/KV-8.html"
+    assert int(breaks) == found["rules"]["KV-8"]["breaks"]
+    failure = (Path("out") / href).read_text(encoding="utf-8")
+    back = re.findall(r'<a href="([^"]*)">All engines</a>', failure)
+    assert [(Path("out") / href).parent.joinpath(one).resolve() for one in back] == [Path("out/report.html").resolve()]
+    assert "found in message" in failure
+    assert json.loads(Path("out/badge.json").read_text())["color"] == "red"
+    Path("out/report.html").unlink()
+    assert CliRunner().invoke(cli, ["report", "out"]).exit_code == 0
+    assert page_of("out") == text
+
+
+def test_failures_of_engines_are_printed_as_those_of_a_check(logs: Path) -> None:
+    said = trace("logs", "--report", "out").stdout
+    assert re.search(r"^  Instead \S", said, re.MULTILINE)
+    assert re.search(r"^✗ +\d+  \S", said, re.MULTILINE)
+    assert not re.search(r"\*\*|```", said)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_what_a_fleet_breaks_says_what_would_have_been_right(rule: str) -> None:
+    places = set(re.findall(rf'"{rule}", (?:place=)?"(\w+)"', Path(fleet_rules.__file__).read_text()))
+    assert places
+    assert {f"{rule}.{place}" for place in places} == {one for one in INSTEAD if one.startswith(f"{rule}.")}
+
+
+def test_of_two_files_of_one_engine_the_first_break_is_told(logs: Path) -> None:
+    lines = [json.loads(line) for line in (logs / "e001.jsonl").read_text().splitlines()]
+    later = max(line.get("now_ns", 0) for line in lines) + 1
+    for line in lines[1:]:
+        line["now_ns"] += later
+    before = report_of("logs")["rules"]["KV-8"]
+    (logs / "e001-later.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    both = report_of("logs")["rules"]["KV-8"]
+    assert (both["breaks"], both["first_ns"]) == (2 * before["breaks"], before["first_ns"])
+    assert "of e001.jsonl" in Path("out/engines/e001/failures/KV-8.md").read_text()
+
+
+def test_a_disk_that_is_full_is_a_sentence_after_what_was_found(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: object) -> None:
+        raise OSError(28, "No space left on device", "report.json")
+
+    monkeypatch.setattr("schedspec.conformance.fleet.replace_file", full)
+    result = trace("logs", "--report", "out")
+    assert result.exit_code == 2
+    assert re.search(r"^KV-8 +fail", result.stdout, re.MULTILINE)
+    assert "the report in out is not complete: No space left on device: report.json" in result.stderr
+
+
+def test_pages_of_an_earlier_run_are_gone(logs: Path) -> None:
+    report_of("logs")
+    (logs / "e001.jsonl").unlink()
+    Path("out/engines/e001/mine.html").write_text("mine")
+    report_of("logs")
+    assert [path.name for path in Path("out/engines").rglob("*") if path.is_file()] == ["mine.html"]
+    assert "KV-8.html" not in page_of("out")
+
+
+NAMES = (
+    "<script>document.title='owned'</script>",
+    "a\u202eb\x1b[31m",
+    '"><img src=x onerror=alert(1)>',
+    "\udcff",
+    "x" * 10**6,
+)
+
+
+def test_names_of_engines_and_requests_are_text(logs: Path) -> None:
+    """In the pages and on the terminal; what cannot be encoded is escaped, what is long is short."""
+    for name, path in zip(NAMES, sorted(logs.glob("e*.jsonl")) * 2, strict=False):
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        lines[0] |= {"engine": name, "subject": name}
+        Path(logs / f"more{NAMES.index(name)}.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
+    result = trace("logs", "--report", "out")
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    assert len(result.output) < 100_000
+    assert not re.search(r"[\x1b\u202e]", result.output)
+    for page in (Path("out/report.html"), *Path("out/engines").rglob("*.html")):
+        text = page.read_text(encoding="utf-8")
+        assert len(text) < 300_000
+        assert not re.search(r"<img|<script>d|[\x1b\u202e]", text)
+    for page in Path("out").rglob("*.md"):
+        unfenced = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        assert not re.search(r"(?<!\\)<(?=img|script)|[\x1b\u202e]", unfenced)
+
+
+@pytest.mark.browser
+def test_a_browser_runs_nothing_of_a_fleet_and_finds_its_pages(logs: Path) -> None:
+    if browsers.PATH is None:
+        pytest.skip("no Chromium is installed: what a browser makes of the pages was not tested")
+    test_names_of_engines_and_requests_are_text(logs)
+    browser = browsers.Browser.start()
+    try:
+        for page in (Path("out/report.html"), *Path("out/engines").rglob("*.html")):
+            browser.open(page, 400)
+            assert browser.problems() == []
+            assert browser.requested() == [page.absolute().as_uri()]
+            assert browser.eval("document.title") != "owned"
+            assert browser.eval("document.documentElement.scrollWidth <= innerWidth"), "the page scrolls to the side"
+        browser.open(Path("out/report.html"))
+        for href in browser.eval("[...document.querySelectorAll('table.fleet a')].map(link => link.href)"):
+            assert Path(unquote(href.removeprefix("file://"))).exists()
+    finally:
+        browser.close()

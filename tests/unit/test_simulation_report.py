@@ -1,6 +1,7 @@
 """The page of a replay: what it shows, what it says is missing, and that it is the same for the same run."""
 
 import json
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -12,6 +13,7 @@ from schedspec.cli import cli
 from schedspec.reference import Scheduler
 from schedspec.simulation_report import write_page
 from schedspec.simulation_report.page import missing, ms, rendered
+from schedspec.simulation_report.pictures import pictures
 from schedspec.spec.vocabulary import Outcome
 
 INTERVALS = "None: they need numpy, and at least 100 requests."
@@ -48,6 +50,18 @@ def test_a_run_for_each_system_at_each_load(done: Path) -> None:
     assert spans[0] > 1.5 * spans[2]  # the same requests, coming four times as fast
     waits = [run["metrics"]["ttft_ns"]["p95"] for run in runs]
     assert waits[0] < waits[2]
+
+
+def test_no_panel_of_a_picture_reaches_into_another(done: Path) -> None:
+    """With its labels, and with some room: what stands below a panel does not touch the title of the next."""
+    for name, _, figure in pictures(told(done)):
+        figure.set_dpi(100)
+        figure.draw_without_rendering()
+        boxes = [axes.get_tightbbox() for axes in figure.axes]
+        for one, other in combinations(boxes, 2):
+            assert one is not None
+            assert other is not None
+            assert not one.padded(6).overlaps(other.padded(6)), name
 
 
 def test_the_page_needs_no_other_file_and_has_every_picture(done: Path) -> None:

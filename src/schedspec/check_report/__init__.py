@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..conformance.shown import Shown
     from ..conformance.timeline import Timeline
 
-__all__ = ["NEEDS", "lacks", "write_pages"]
+__all__ = ["NEEDS", "lacks", "write_fleet_pages", "write_pages"]
 
 NEEDS = "no page (report.html) was written, since jinja2 is not installed: pip install 'schedspec[report]'"
 
@@ -31,4 +31,14 @@ def write_pages(
         from .page import write
 
         write(folder, told, failures, timeline)
+    return why
+
+
+def write_fleet_pages(folder: Path, told: Mapping[str, Any]) -> str | None:
+    """report.html of a fleet, and for each failure of an engine engines/NAME/failures/ID.html.  Why not, if there can
+    be none."""
+    if (why := lacks()) is None:
+        from .fleet import write_fleet
+
+        write_fleet(folder, told)
     return why

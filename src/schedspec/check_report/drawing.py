@@ -318,15 +318,26 @@ class Drawer:
         label, title = f"{host}{numbers}", f"{host}{'block' if len(blocks) == 1 else 'blocks'} {numbers}"
         if not self.timeline.holdings.strange.keys().isdisjoint(blocks):
             label, title = f"{label} ⚠", f"{title} (not in the pool)"
-        return Row(label, title, is_folded, [self._block(holding) for holding in history])
+        is_named = [self._is_named(history, place) for place in range(len(history))]
+        goes_on = [not later for later in is_named[1:]] + [False]
+        spots = map(self._block, history, is_named, goes_on)
+        return Row(label, title, is_folded, list(spots))
 
-    def _block(self, holding: Holding | None) -> Spot:
+    def _is_named(self, history: Sequence[Holding | None], place: int) -> bool:
+        """Where somebody else begins to hold it, at the break, and where columns begin again behind a fold."""
+        holding, before = history[place], history[place - 1] if place else None
+        is_other = before is None or holding is None or holding.owners != before.owners
+        return is_other or place == self.bad_place or (place in self.shown and place - 1 not in self.shown)
+
+    def _block(self, holding: Holding | None, is_named: bool, goes_on: bool) -> Spot:
+        """`goes_on`: the cell behind it has the same owner and no name, so this one's may reach into it."""
         if holding is None or not holding.owners:
             return FREE if holding is None else EVICTABLE
         owner = holding.owners[0]
         text = self.tags.get(owner, "") if len(holding.owners) < 2 else f"{len(holding.owners)}×"
-        classes = f"b {holding.state} {self._hue(owner)}"
-        return Spot(classes, text, self._short(holding.says(map(short_name, holding.owners))))
+        classes = f"b {holding.state} {self._hue(owner)}{' on' if goes_on else ''}"
+        says = self._short(holding.says(map(short_name, holding.owners)))
+        return Spot(classes, text if is_named else "", says)
 
     # --- the rest ----------------------------------------------------------------------------------------
 

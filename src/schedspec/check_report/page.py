@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import jinja2
 from attrs import frozen
@@ -20,15 +21,16 @@ from ..conformance.page import VOID, Page, kept_rows
 from ..conformance.shown import Shown
 from ..conformance.timeline import Timeline
 from ..spec.catalogue import registry
+from ..spec.fleets.rules import RULES as FLEET
 from ..spec.vocabulary import Message
 from .drawing import Drawer, Drawing, Spot
 
 TEMPLATES = Path(__file__).parent
-ROWS_SHOWN = 40
+ROWS_SHOWN = 24
 MOST_ROWS = 1_000
 MOST_LETTERS = 2_000
 LONGEST_TEST = 40_000
-ADDRESS = re.compile(r"(https?://[^\s()]+[^\s().,;])")
+MARKED = re.compile(r"(?P<link>https?://[^\s()`]+[^\s().,;`])|`(?P<code>[^`]+)`")
 VERDICTS = ("fail", "void", "known", "unknown", "pass", "not exercised", "not observable", "not claimed")
 
 
@@ -40,18 +42,21 @@ class TableRow:
     answer: str
     is_bad: bool
     is_folded: bool
+    folded_before: int = 0
 
 
 @frozen
 class View:
-    """A failure as the template has it.  `left_out`: rows of the table that are nowhere on the page."""
+    """A failure as the template has it.  `left_out`: rows of the table that are nowhere on the page; `beside`: what is
+    not part of the proof."""
 
     rule: str
     level: str
     is_broken: bool
     title: str
     proof: Sequence[tuple[str, str]]
-    notes: Sequence[tuple[str, str]]
+    why: str
+    beside: Sequence[tuple[str, str]]
     rows: Sequence[TableRow]
     is_timed: bool
     left_out: int
@@ -91,15 +96,16 @@ def about(told: Mapping[str, Any]) -> str:
 
 def rules_of(told: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], str]]:
     """Each rule with its result and statement: what fails first, then as the catalogue has them."""
-    known = {rule: result for rule, result in told["rules"].items() if rule in registry.rules}
+    catalogue = {**registry.rules, **FLEET}
+    known = {rule: result for rule, result in told["rules"].items() if rule in catalogue}
     worst = {verdict: place for place, verdict in enumerate(VERDICTS[:4])}
 
     def rank(rule: str) -> tuple[int, bool, tuple[int, int]]:
         verdict = known[rule]["verdict"]
-        return worst.get(verdict, 9), verdict == "fail" and known[rule]["level"] == "SHOULD", registry.rules[rule].order
+        return worst.get(verdict, 9), verdict == "fail" and known[rule]["level"] == "SHOULD", catalogue[rule].order
 
     for rule in sorted(known, key=rank):
-        yield rule, known[rule], registry.rules[rule].statement
+        yield rule, known[rule], catalogue[rule].statement
 
 
 def view_of(one: Shown) -> View:
@@ -113,8 +119,9 @@ def view_of(one: Shown) -> View:
         level=level,
         is_broken=case.violation is not None or case.difference is not None,
         title=page.title.removesuffix(f" ({level})"),
-        proof=[(word, _cut(text)) for word, text in page.above],
-        notes=[(word, text) for word, text in page.below if word not in ("Again", "Files")],
+        proof=[(word, _cut(text)) for word, text in page.above if word != "Subject"],
+        why=dict(page.below).get("Why", ""),
+        beside=[(word, _cut(text)) for word, text in (*page.below, *page.above) if word in ("Also", "Subject")],
         rows=rows,
         is_timed=clock is not None,
         left_out=len(page.lines) - len(rows) + case.before,
@@ -170,6 +177,7 @@ def _rows(page: Page, clock: Callable[[int], str] | None) -> Iterator[TableRow]:
     ones = [1] * len(lines)
     kept = kept_rows(lines, ones, MOST_ROWS, page.matter) if lines else []
     shown = set(kept_rows(lines, ones, ROWS_SHOWN, page.matter)) if lines else set()
+    folded = 0
     for place in kept:
         line = lines[place]
         at = min(max(line.number - page.case.before - 1, 0), len(calls) - 1)
@@ -180,7 +188,9 @@ def _rows(page: Page, clock: Callable[[int], str] | None) -> Iterator[TableRow]:
             answer=_cut(printable(line.answer)),
             is_bad=line.bad,
             is_folded=place not in shown,
+            folded_before=folded if place in shown else 0,
         )
+        folded = 0 if place in shown else folded + 1
 
 
 def _cut(text: str) -> str:
@@ -190,15 +200,16 @@ def _cut(text: str) -> str:
 # --- templates ---------------------------------------------------------------------------------------------
 
 
-def rendered(template: str, told: Mapping[str, Any], **what: Any) -> str:
+def rendered(template: str, told: Mapping[str, Any], *, hidden: Sequence[str] = (), **what: Any) -> str:
+    """`hidden`: verdicts whose rules are not shown at first, beside the usual ones."""
     script, digest = script_and_hash()
     counts = Counter(result["verdict"] for result in told["rules"].values())
     verdicts = [(verdict, counts[verdict]) for verdict in VERDICTS if counts[verdict]]
     said = {"faults": (), "notes": (), "command": "", **told, "headline": headline(told), "about": about(told)}
     broken = any(counts[verdict] for verdict in VERDICTS[:2])
-    hidden = ("pass", "not claimed", "not observable") if broken else ("not claimed", "not observable")
+    folded = {"not claimed", "not observable", *hidden, *(("pass",) if broken else ())}
     more = {
-        "hidden": hidden,
+        "hidden": folded,
         "script": script,
         "script_hash": digest,
         "verdicts": verdicts,
@@ -226,7 +237,9 @@ def environment() -> jinja2.Environment:
     )
     made.filters |= {
         "cells": cells,
-        "linked": linked,
+        "marked": marked,
+        "brief": lambda text: _cut(printable(text)),
+        "path": quote,
         "name": short_name,
         "printable": printable,
         "number": "{:,}".format,
@@ -250,6 +263,10 @@ def _cell(spot: Spot) -> Markup:
     return Markup("<td{}>{}</td>").format(attributes, spot.text)
 
 
-def linked(text: str) -> list[tuple[str, bool]]:
-    """Parts of a text, and which of them are addresses."""
-    return [(part, place % 2 == 1) for place, part in enumerate(ADDRESS.split(text)) if part]
+def marked(text: str) -> list[tuple[str, str]]:
+    """Parts of a text of the catalogue, and what each is: "link", "code" (without its backticks), or ""."""
+    parts, end = [], 0
+    for match in MARKED.finditer(text):
+        parts += [(text[end : match.start()], ""), (match[match.lastgroup or 0], match.lastgroup or "")]
+        end = match.end()
+    return [(part, kind) for part, kind in (*parts, (text[end:], "")) if part]

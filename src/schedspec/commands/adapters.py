@@ -53,10 +53,11 @@ def replay_failure(ctx: click.Context, file: Path, subject: str | None, as_json:
 
 @click.command(hidden=True)
 @click.argument("subject")
-def rerun(subject: str) -> None:
+@click.pass_context
+def rerun(ctx: click.Context, subject: str) -> None:
     """The second process of the DET rules: scripts on standard input, digests of answers on standard output."""
     from ..conformance.determinism import rerun_tasks
 
     answers = sys.stdout
-    with redirect_stdout(sys.stderr):  # what the subject prints is no answer
+    with one_sentence(ctx), redirect_stdout(sys.stderr):  # what the subject prints is no answer
         rerun_tasks(subject_of(subject, 10.0), sys.stdin, answers)

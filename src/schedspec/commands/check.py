@@ -33,12 +33,13 @@ from .parts import (
 )
 from .replay import profile_of
 
+DEPTH_HELP = "A second or two, up to half a minute, minutes; every run of small scopes; or as long as you say."
 DEPTH_NAMES = ("smoke", "quick", "standard", "small-scope", "soak")
 
 
 @click.command()
 @click.argument("subject")
-@click.option("--depth", type=click.Choice(DEPTH_NAMES), default="quick", show_default=True)
+@click.option("--depth", type=click.Choice(DEPTH_NAMES), default="quick", help=DEPTH_HELP, show_default=True)
 @click.option(
     "--seconds",
     type=click.FloatRange(min=1),
@@ -49,7 +50,7 @@ DEPTH_NAMES = ("smoke", "quick", "standard", "small-scope", "soak")
 @click.option("--run", "alone", type=click.IntRange(min=0), help="Of a soak this run alone, by its number.")
 @click.option("--runs", type=click.IntRange(min=1), help="A soak of so many runs, in units, however long they take.")
 @in_units
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--seed", type=int, default=0, help="Of all that is drawn.", show_default=True)
 @click.option("--workload", help=f"{WORKLOAD_HELP}; 'none' for none.  Default: azure, or else fitted:azure-conv.")
 @click.option("--first-s", default=str(DEFAULT_FIRST_S), help="Seconds of the recorded workload.", show_default=True)
 @click.option(
@@ -77,6 +78,8 @@ DEPTH_NAMES = ("smoke", "quick", "standard", "small-scope", "soak")
 @click.pass_context
 def check(ctx: click.Context, /, subject: str, **options: Any) -> None:
     """Judge a scheduler.
+
+    SUBJECT is package.module:factory, exec:COMMAND in any language, or a built-in name (`schedspec subjects`).
 
     Exit status: 0 every MUST holds, 1 a MUST is broken, 2 void (the subject broke the protocol, or cannot be made),
     3 with --strict.

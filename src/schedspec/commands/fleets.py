@@ -14,7 +14,7 @@ from ..campaigns import Unit
 from ..conformance import terminal
 from ..conformance.files import file_name
 from .campaign import UNITS, folder_of, run_units
-from .parts import Command, report_folder, with_options
+from .parts import Command, report_folder, with_options, writes_report
 
 ENDINGS = (".jsonl", ".columns")
 NS_PER_MS = 1_000_000
@@ -41,6 +41,7 @@ def is_fleet(files: Sequence[str]) -> bool:
 
 def judge_fleet(files: Sequence[str], options: Mapping[str, Any]) -> int:
     """The exit status."""
+    from ..check_report import write_fleet_pages
     from ..conformance.fleet import find_files, merged, write_fleet
 
     paths, root = _paths(files)
@@ -54,11 +55,17 @@ def judge_fleet(files: Sequence[str], options: Mapping[str, Any]) -> int:
     ]
     results = run_units(units, folder, options, failures=_failures)
     report = merged(results, found.router, skew_ns=options["skew_ms"] * NS_PER_MS, window_ns=window_ns)
-    write_fleet(folder, report)
     if options["as_json"]:
         click.echo(json.dumps(report.plain))
     else:
-        terminal.print_fleet(report, folder)
+        terminal.print_fleet(report)
+    with writes_report(folder):
+        write_fleet(folder, report)
+        if not options["as_json"]:
+            terminal.print_failures_of_engines(report, folder)
+        lacks = write_fleet_pages(folder, report.plain)
+    if lacks and not options["as_json"]:
+        terminal.print_aside(lacks)
     return report.exit_status(strict=options["strict"])
 
 

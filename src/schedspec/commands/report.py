@@ -46,7 +46,11 @@ def _of_folder(path: Path, to: Path | None) -> tuple[Mapping[str, Any], Path]:
     from ..check_report import write_pages
     from ..conformance.folder import write_badge, write_perfetto_of
     from ..conformance.shown import read_report
+    from ..conformance.stored import read_json
 
+    told = read_json(path / "report.json")
+    if isinstance(told, dict) and "engines" in told:
+        return _of_fleet(path, to, told), path
     told, failures = read_report(path)
     folder = report_folder(to or path, "badge.json")
     for one in failures:
@@ -54,6 +58,22 @@ def _of_folder(path: Path, to: Path | None) -> tuple[Mapping[str, Any], Path]:
     write_badge(folder / "badge.json", told)
     _say(write_pages(folder, told, failures))
     return told, folder
+
+
+def _of_fleet(path: Path, to: Path | None, told: Mapping[str, Any]) -> Mapping[str, Any]:
+    from ..check_report import write_fleet_pages
+    from ..conformance.fleet import all_rules
+
+    if to is not None:
+        raise click.UsageError(
+            "--to is not for the report of a fleet, whose pages lie beside the traces of its engines"
+        )
+    report_folder(path, "badge.json")
+    try:
+        _say(write_fleet_pages(path, told))
+        return all_rules(told)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path / 'report.json'} is no report of a fleet of this version: {error!r}") from error
 
 
 def _of_trace(path: Path, to: Path | None, perfetto: Path | None) -> tuple[Mapping[str, Any], Path]:

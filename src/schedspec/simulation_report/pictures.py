@@ -10,6 +10,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
@@ -30,6 +31,12 @@ STYLE: Any = {
     "legend.frameon": False,
     "font.size": 9,
 }
+
+
+def new_figure(height_in: float) -> Figure:
+    """With room between its panels, so that no label touches the title below it."""
+    room = ConstrainedLayoutEngine(h_pad=0.08, w_pad=0.08, hspace=0.06, wspace=0.02)
+    return Figure(figsize=(11, height_in), layout=room)
 
 
 def save(name: str, figure: Figure, folder: Path) -> Path:
@@ -59,7 +66,7 @@ def pictures(told: Mapping[str, Any]) -> Iterator[tuple[str, str, Figure]]:
 
 
 def against_load(runs: Runs, colours: Mapping[str, str]) -> Figure:
-    figure = Figure(figsize=(11, 6.4), layout="constrained")
+    figure = new_figure(6.4)
     grid = figure.subplots(2, 3)
     loads = sorted({float(Fraction(run["load"])) for run in runs})
     for axes, (name, title) in zip(grid[0], TIMES.items(), strict=True):
@@ -99,7 +106,7 @@ def _lines(axes: Axes, runs: Runs, colours: Mapping[str, str], style: str, value
 
 
 def distributions(runs: Runs, colours: Mapping[str, str]) -> Figure:
-    figure = Figure(figsize=(11, 3.9), layout="constrained")
+    figure = new_figure(3.9)
     panels = figure.subplots(1, 3, sharey=True)
     lanes = sorted({lane for run in runs for lane in run["metrics"]["curves"]["lanes"]})
     styles = {lane: LANES[place % len(LANES)] for place, lane in enumerate(lanes)}
@@ -120,7 +127,7 @@ def distributions(runs: Runs, colours: Mapping[str, str]) -> Figure:
 
 
 def kv(runs: Runs, colours: Mapping[str, str]) -> Figure:
-    figure = Figure(figsize=(11, 3.4), layout="constrained")
+    figure = new_figure(3.4)
     axes = figure.subplots()
     for run in runs:
         told, colour = run["metrics"]["kv_tokens"], colours[run["system"]]
@@ -145,7 +152,7 @@ def kv(runs: Runs, colours: Mapping[str, str]) -> Figure:
 
 def service(runs: Runs) -> Figure:
     """A panel for each system; the clients that were served most, and all others together."""
-    figure = Figure(figsize=(11, 1.2 + 2.1 * len(runs)), layout="constrained")
+    figure = new_figure(1.2 + 2.1 * len(runs))
     panels = figure.subplots(len(runs), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
     clients = _largest_clients(runs)
     for axes, run in zip(panels, runs, strict=True):

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 
 from ..conformance.files import replace_file
 from .page import data_of, environment
-from .pictures import NS_PER_S, PERCENTILES, STYLE, legend, plain_numbers, save
+from .pictures import NS_PER_S, PERCENTILES, STYLE, legend, new_figure, plain_numbers, save
 from .rows import (
     MEASURES,
     Run,
@@ -83,7 +83,7 @@ def pictures(told: Run) -> Iterator[tuple[str, Figure]]:
 
 
 def picture(control: Mapping[str, Any], lines: Lines) -> Figure:
-    figure = Figure(figsize=(11, 5.6), layout="constrained")
+    figure = new_figure(5.6)
     figure.set_layout_engine("constrained", hspace=0.08)
     grid = figure.subplots(2, 3)
     for axes, (name, title) in zip((grid[0][0], grid[0][1], grid[1][0]), TIMES.items(), strict=True):

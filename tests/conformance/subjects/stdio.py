@@ -213,14 +213,18 @@ class _Process:
                 problem = f"was answered with a line of more than {LONGEST_LINE_BYTES >> 20} MiB"
                 raise SubjectFault(method, problem, "end every answer with a line break")
             if not self._wait(bool(unsent), deadline):
-                hint = "does it flush its stdout after every line?"
-                raise SubjectFault(method, f"got {NO_ANSWER} {timeout_s:g} s", hint)
+                raise SubjectFault(method, f"got {NO_ANSWER} {timeout_s:g} s", self._why_no_answer())
             if not self._receive():
                 raise self._ended(method)
             unsent = self._send(method, unsent)
         line = bytes(self._received[:end])
         del self._received[: end + 1]
         return line
+
+    def _why_no_answer(self) -> str:
+        if self._received:
+            return f"what came is no whole line, {_quoted(self._received)}; end every answer with a line break"
+        return "does it flush its stdout after every line?"
 
     def _refuse_more(self, method: str) -> None:
         if self._received:
@@ -284,7 +288,7 @@ class _Process:
             return SubjectFault(method, "got no answer, since the process closed its stdin or stdout", hint)
         self._listen_to_the_end()
         words = bytes(self._printed).decode(errors="replace").strip().splitlines()
-        hint = f"the last line of its stderr is {words[-1].strip()!r}" if words else "its stderr is empty"
+        hint = f"the last line of its stderr is {shown(words[-1].strip())}" if words else "its stderr is empty"
         return SubjectFault(method, f"got no answer, since the process ended with {_status(status)}", hint)
 
 
@@ -341,7 +345,9 @@ def _end(child: "subprocess.Popen[bytes]", selector: selectors.BaseSelector, own
 def _answer(method: str, line: bytes, asked: int) -> dict[str, Any]:
     try:
         answer = json.loads(line)
-    except (ValueError, RecursionError):
+    except RecursionError:
+        raise SubjectFault(method, f"was answered with {_quoted(line)}, which is nested too deeply") from None
+    except ValueError:
         raise SubjectFault(method, f"was answered with {_quoted(line)}, which is not JSON", _TO_STDERR) from None
     if not isinstance(answer, dict):
         problem = f"was answered with {_quoted(line)}, which is no object with id and result"
