@@ -23,6 +23,7 @@ from .programs import MOST_PROGRAMS
 from .routing import Parts, Routing
 from .rules.departures import DISCONNECTED
 from .terms import walk
+from .transfers import STAGES
 from .transfers import registry as transfers
 from .verdicts import Violation
 from .vocabulary import (
@@ -348,6 +349,7 @@ class PooledMonitor(Routing):
             if "request" in names:
                 facts |= {"request": fields[0]}
             facts |= reads.get(conjunct.name, {})
+            facts = {name: _in_words(name, value) for name, value in facts.items()}
             says = printed(conjunct.term, transfers.names, transfers.state.sorts)
             self._found.append(
                 Violation(rule=conjunct.rule, conjunct=conjunct.name, says=says, message=self.message, facts=facts)
@@ -393,6 +395,11 @@ def _reads(event: str) -> dict[str, dict[str, Callable[..., Any]]]:
 
 def _shown(value: Any) -> Any:
     return sorted(value) if isinstance(value, set) else value
+
+
+def _in_words(name: str, value: Any) -> Any:
+    """Stages by their names."""
+    return STAGES.get(value, value) if name == "stage[request]" else value
 
 
 _FEEDS: dict[str, Callable[[PooledMonitor, Message], None]] = {

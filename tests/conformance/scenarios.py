@@ -10,6 +10,7 @@ from .parked_scenarios import PARKED
 from .scenarios_of_costs import BUILDERS as OF_COSTS
 from .scenarios_of_counters import BUILDERS as OF_COUNTERS
 from .scenarios_of_iterations import BUILDERS as OF_ITERATIONS
+from .scenarios_of_leavers import BUILDERS as OF_LEAVERS
 from .scenarios_of_lines import BUILDERS as OF_LINES
 from .scenarios_of_neighbours import BUILDERS as OF_NEIGHBOURS
 from .scenarios_of_pairs import BUILDERS as OF_PAIRS
@@ -707,5 +708,5 @@ _BUILDERS = (
     *OF_TRANSFERS,
 )
 
-LATER = (*OF_NEIGHBOURS, *OF_PRESSURE, *OF_PAIRS, *OF_COSTS, *OF_LINES, *OF_COUNTERS)
+LATER = (*OF_NEIGHBOURS, *OF_PRESSURE, *OF_PAIRS, *OF_COSTS, *OF_LINES, *OF_COUNTERS, *OF_LEAVERS)
 """Written since pins were looked for: in no sample of theirs, whose runs have numbers (`tests/mutants/traces.py`)."""
