@@ -6,7 +6,7 @@ goes on between the pools is the second relation (`transfers.py`).  Ids of block
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -276,6 +276,13 @@ class PooledMonitor(Routing):
                     says = "an obligation has the owner that its deltas say"
                     self._fail(rule, "owner", says, block=block, shown=owner)
                     return
+
+    def landed(self, flow: Flow, blocks: Sequence[int]) -> None:
+        """XFER-3: back-pressure, unless nobody else has anything there."""
+        most, aside = self.settings.pools.landing_blocks, len(self.world.awaited)
+        if most and self.capabilities.observes == "tables" and len(blocks) < aside > most:
+            says = "who does not run in the decode pool yet holds so many blocks of it at most"
+            self._fail("XFER-3", "landing", says, request=flow.id, aside=aside, most=most)
 
     def _end(self, message: Message) -> None:
         self._judge_all(message)

@@ -145,8 +145,9 @@ class SoManyPromptsAtOnce(TraceRule):
 class SoManyAdaptersAtOnce(TraceRule):
     """At most adapter_slots different adapters are in use at once, by all requests that run; the model itself is none.
 
-    Why: SGLang's scheduler did not count the adapter of a prompt that was half-way, so a batch needed one more than there
-    were slots, and the check that found it took the server down (https://github.com/sgl-project/sglang/pull/25078).
+    Why: SGLang's scheduler did not count the adapter of a prompt that was half-way, so a batch needed one more than
+    there were slots, and the check that found it took the server down
+    (https://github.com/sgl-project/sglang/pull/25078).
     """
 
     def on_step(self, m: "Monitor", view: "StepView") -> None:

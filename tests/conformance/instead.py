@@ -162,6 +162,10 @@ INSTEAD: Mapping[tuple[str, str], str] = {
         "XFER-3",
         "block ∉ lent",
     ): "block {block} waits to be pulled, and is nobody's until the delta released that gives it back",
+    (
+        "XFER-3",
+        "who does not run in the decode pool yet holds so many blocks of it at most",
+    ): "{request} stays where it is until others run: with it {aside} blocks are set aside, and {most} may be",
     ("XFER-4", "stage[request] = held"): "{request} is {stage[request]}; only who is held is pulled, once",
     ("XFER-4", "request ∉ source"): "{request} is held already: its blocks are released before it is held again",
     (

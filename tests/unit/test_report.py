@@ -23,10 +23,10 @@ from schedspec.conformance.script import COMPLETE, STEP, Op, Script, cancel, fro
 from schedspec.reference import Scheduler, make
 from schedspec.reference.faults import factory
 from schedspec.spec.catalogue import registry
-from schedspec.spec.transfers import registry as transfers
 from schedspec.spec.monitor import Monitor
 from schedspec.spec.printed import printed
 from schedspec.spec.trace import TraceWriter
+from schedspec.spec.transfers import registry as transfers
 from schedspec.spec.vocabulary import Capabilities, Header, Lane, Message, Outcome, Plan, Receipt, Request, Settings
 
 FAIR = Settings(

@@ -1,4 +1,4 @@
-"""Directed scenarios of what somebody leaves behind: an adapter that others need, news that is about what it had."""
+"""Directed scenarios of what is somebody else's: an adapter, a prefix, an answer, a block, news of a transfer."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,19 @@ from schedspec.spec.vocabulary import Settings
 
 from .parked_scenarios import PARKING
 from .scenarios_of_transfers import TWO_POOLS
-from .script import BEGIN_TRANSFER, FAIL_TRANSFER, REPEAT_TRANSFER, STEP, TRANSFER, Op, answer, cancel, rounds, submit
+from .script import (
+    BEGIN_TRANSFER,
+    COMPLETE,
+    FAIL_TRANSFER,
+    REPEAT_TRANSFER,
+    STEP,
+    TRANSFER,
+    Op,
+    answer,
+    cancel,
+    rounds,
+    submit,
+)
 
 _Built = tuple[tuple[str, ...], Settings, tuple[Op, ...]]
 
@@ -56,6 +68,24 @@ def a_tool_answers_whose_turn_has_not_come() -> _Built:
     return ("LIVE-5",), PARKING, (*ops, *rounds(8))
 
 
+def news_of_another_tool_gives_no_more_time() -> _Built:
+    ops = (submit("a", 2, 6, pauses=(1,)), submit("b", 2, 9), *rounds(1), Op("tick", ns=60), answer("a", 3))
+    return ("LIVE-5",), PARKING, (*ops, *rounds(1), Op("tick", ns=60), *rounds(4))
+
+
+def two_prefixes_have_a_block_of_a_third_one() -> _Built:
+    """Equal tokens at equal places are another prefix behind another beginning."""
+    settings = Settings(blocks=16, block_size=2, seats=1, token_budget=8, prefix_caching=True)
+    come = (submit("a", (1, 1, 2, 2), 1), submit("b", (3, 3, 4, 4), 1), *rounds(2))
+    return ("KV-2", "KV-12"), settings, (*come, submit("c", (1, 1, 4, 4, 5), 1), *rounds(1))
+
+
+def tokens_of_drafts_are_served_too() -> _Built:
+    settings = Settings(blocks=32, block_size=2, seats=2, token_budget=16, draft_tokens=3, policy="vtc")
+    come = (submit("a1", 2, 8, client="a"), submit("b1", 2, 3, client="b"), *rounds(2))
+    return ("FAIR-1", "FAIR-6"), settings, (*come, *(submit(f"{c}2", 2, 6, client=c) for c in "ab"), *rounds(16))
+
+
 def a_transfer_that_failed_is_done_after_all() -> _Built:
     """The news is about the first one: the second, for the same request, has only been asked for."""
     ops = (submit("a", 4, 4), *rounds(1), BEGIN_TRANSFER, FAIL_TRANSFER, *rounds(2), REPEAT_TRANSFER, *rounds(2))
@@ -67,6 +97,32 @@ def a_transfer_that_was_silent_is_done_after_all() -> _Built:
     return ("XFER-2", "XFER-5"), TWO_POOLS, (*ops, REPEAT_TRANSFER, *rounds(2), *TRANSFER, *rounds(6))
 
 
+def a_transfer_fails_twice() -> _Built:
+    fails = (BEGIN_TRANSFER, FAIL_TRANSFER, *rounds(2))
+    return ("XFER-5",), TWO_POOLS, (submit("a", 4, 4), *rounds(1), *fails, *fails, *fails, *TRANSFER, *rounds(6))
+
+
+def what_has_arrived_waits_for_a_seat() -> _Built:
+    """Nothing more is pulled for those behind it."""
+    pools = evolve(TWO_POOLS.pools, decode_seats=1, landing_blocks=3)
+    ops = (*(submit(name, 2, 6) for name in "abc"), *rounds(1), *TRANSFER, *rounds(2), *TRANSFER, *rounds(3), *TRANSFER)
+    return ("XFER-3",), evolve(TWO_POOLS, pools=pools), (*ops, *rounds(12), *TRANSFER, *rounds(6))
+
+
+def two_steps_may_write_for_whoever_is_cancelled() -> _Built:
+    """What the first may write to is free when it has completed, the rest after the second."""
+    settings = Settings(blocks=8, block_size=1, seats=2, token_budget=8, overlap_depth=2, defer_frees=True)
+    ops = (submit("a", 1, 6), STEP, STEP, cancel("a"), submit("b", 4, 2), COMPLETE, STEP, COMPLETE)
+    return ("KV-19",), settings, (*ops, *rounds(4))
+
+
+def a_prompt_is_cancelled_before_it_samples() -> _Built:
+    """The step that may write for it brings nobody a token."""
+    settings = Settings(blocks=8, block_size=2, seats=2, token_budget=2, defer_frees=True)
+    ops = (submit("a", 5, 2), *rounds(1), STEP, cancel("a"), COMPLETE, submit("b", 4, 2))
+    return ("KV-19",), settings, (*ops, *rounds(5))
+
+
 BUILDERS: tuple[Callable[[], _Built], ...] = (
     one_of_two_with_the_same_adapter_ends,
     more_adapters_come_at_once_than_there_are_slots,
@@ -74,6 +130,13 @@ BUILDERS: tuple[Callable[[], _Built], ...] = (
     the_last_one_with_an_adapter_is_cancelled,
     whoever_is_parked_needs_no_adapter,
     a_tool_answers_whose_turn_has_not_come,
+    news_of_another_tool_gives_no_more_time,
+    two_prefixes_have_a_block_of_a_third_one,
+    tokens_of_drafts_are_served_too,
     a_transfer_that_failed_is_done_after_all,
     a_transfer_that_was_silent_is_done_after_all,
+    a_transfer_fails_twice,
+    what_has_arrived_waits_for_a_seat,
+    two_steps_may_write_for_whoever_is_cancelled,
+    a_prompt_is_cancelled_before_it_samples,
 )
