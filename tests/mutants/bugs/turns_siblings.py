@@ -1,18 +1,17 @@
 """Siblings of the bugs of turns."""
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from attrs import define
 
 from schedspec.reference import Scheduler
 from schedspec.reference.faults import SharesOtherwise
-from schedspec.reference.job import RUNNING, WAITING, Job
+from schedspec.reference.job import WAITING, Job
 from schedspec.reference.selection.one_queue import Guarded
 from schedspec.reference.selection.race import Member
 from schedspec.reference.selection.sharing import Members, Sharing, Vtc
 from schedspec.reference.state import Admission
-from schedspec.spec.vocabulary import Delta, Settings
+from schedspec.spec.vocabulary import Settings
 
 from .registry import sibling
 
@@ -86,31 +85,6 @@ class StopsAtTheFirst(Scheduler):
 class StopsOnceSomebodyWasPreempted(StopsAtTheFirst):
     def stops_at(self, first: Job) -> bool:
         return first.was_preempted and not self.state.adapters.can_serve(first)
-
-
-@sibling("B20", "two of a step find the same slot free", rules=("STEP-19",))
-class LooksOnceAStep(Scheduler):
-    """Slots are counted when the step begins; who needs the one that is left comes in, and so does the next."""
-
-    def admit(self, budget: int, blocks: int) -> list[Admission]:
-        adapters, slots = self.state.adapters, self.state.adapters.slots
-        if slots and len(adapters.users) < slots:
-            adapters.slots = 0
-        try:
-            return super().admit(budget, blocks)
-        finally:
-            adapters.slots = slots
-
-
-@sibling("B20", "whoever is cancelled keeps its adapter", rules=("LIVE-1", "LIVE-7", "LIVE-8", "LIVE-9"))
-class KeepsTheAdapterOfTheCancelled(Scheduler):
-    def cancel(self, request_id: str, now_ns: int) -> Sequence[Delta]:
-        job = self.state.jobs.get(request_id)
-        has_adapter = job is not None and job.state == RUNNING
-        deltas = super().cancel(request_id, now_ns)
-        if job is not None and has_adapter:
-            self.state.adapters.enter(job)
-        return deltas
 
 
 @sibling("B20", "a client that has all its seats holds up the others", rules=("LIVE-7", "LIVE-8"))
