@@ -166,6 +166,10 @@ INSTEAD: Mapping[tuple[str, str], str] = {
         "XFER-3",
         "who does not run in the decode pool yet holds so many blocks of it at most",
     ): "{request} stays where it is until others run: with it {aside} blocks are set aside, and {most} may be",
+    ("XFER-3", "a block under an obligation is not free"): "the list of free blocks leaves out block {block}",
+    ("KV-9", "a block under an obligation is not free"): "the list of free blocks leaves out block {block}",
+    ("XFER-3", "obligations are what their deltas say"): "that block {block} is under an obligation is {true}",
+    ("KV-9", "obligations are what their deltas say"): "that block {block} is under an obligation is {true}",
     ("XFER-4", "stage[request] = held"): "{request} is {stage[request]}; only who is held is pulled, once",
     ("XFER-4", "request ∉ source"): "{request} is held already: its blocks are released before it is held again",
     (
@@ -180,7 +184,7 @@ INSTEAD: Mapping[tuple[str, str], str] = {
     (
         "XFER-4",
         "¬in_decode ⇒ lent_of[request] = ∅",
-    ): "all blocks of {request} are released at once: {lent_of[request]} too",
+    ): "all blocks of {request} are released at once; left over is {lent_of[request]}",
     ("XFER-4", "request ∈ moving"): "no transfer of {request} stands that could be done",
     (
         "XFER-4",
@@ -203,7 +207,7 @@ INSTEAD: Mapping[tuple[str, str], str] = {
     (
         "XFER-5",
         "in_decode ⇒ awaited_of[request] = ∅",
-    ): "all that was set aside for {request} is released at once: {awaited_of[request]} too",
+    ): "all that was set aside for {request} is released at once; left over is {awaited_of[request]}",
     (
         "XFER-6",
         "¬in_decode ⇒ start + tokens ≤ goal[request]",
@@ -295,7 +299,7 @@ INSTEAD: Mapping[tuple[str, str], str] = {
     (
         "STEP-19",
         "so many adapters at most are in use at once",
-    ): "of those who need {adapters} one waits until an adapter is in use no more: there are {slots} slots for them",
+    ): "of those who need {adapters} one waits until another adapter is in use no more: at most {slots} are at once",
     # LIFE
     ("LIFE-1", "every request that has not ended is somewhere"): "{request} has not ended: the snapshot lists it",
     ("LIFE-1", "nobody who ended is anywhere"): "{request} has ended: the snapshot does not list it",
