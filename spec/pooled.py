@@ -6,7 +6,7 @@ goes on between the pools is the second relation (`transfers.py`).  Ids of block
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -23,6 +23,7 @@ from .programs import MOST_PROGRAMS
 from .routing import Parts, Routing
 from .rules.departures import DISCONNECTED
 from .terms import walk
+from .transfers import STAGES
 from .transfers import registry as transfers
 from .verdicts import Violation
 from .vocabulary import (
@@ -278,6 +279,13 @@ class PooledMonitor(Routing):
                     self._fail(rule, "owner", says, block=block, shown=owner)
                     return
 
+    def landed(self, flow: Flow, blocks: Sequence[int]) -> None:
+        """XFER-3: back-pressure, unless nobody else has anything there."""
+        most, aside = self.settings.pools.landing_blocks, len(self.world.awaited)
+        if most and self.capabilities.observes == "tables" and len(blocks) < aside > most:
+            says = "who does not run in the decode pool yet holds so many blocks of it at most"
+            self._fail("XFER-3", "landing", says, request=flow.id, aside=aside, most=most)
+
     def _end(self, message: Message) -> None:
         self._judge_all(message)
         for pool in POOLS:
@@ -350,6 +358,7 @@ class PooledMonitor(Routing):
             if "request" in names:
                 facts |= {"request": fields[0]}
             facts |= reads.get(conjunct.name, {})
+            facts = {name: _in_words(name, value) for name, value in facts.items()}
             says = printed(conjunct.term, transfers.names, transfers.state.sorts)
             self._found.append(
                 Violation(rule=conjunct.rule, conjunct=conjunct.name, says=says, message=self.message, facts=facts)
@@ -395,6 +404,11 @@ def _reads(event: str) -> dict[str, dict[str, Callable[..., Any]]]:
 
 def _shown(value: Any) -> Any:
     return sorted(value) if isinstance(value, set) else value
+
+
+def _in_words(name: str, value: Any) -> Any:
+    """Stages by their names."""
+    return STAGES.get(value, value) if name == "stage[request]" else value
 
 
 _FEEDS: dict[str, Callable[[PooledMonitor, Message], None]] = {

@@ -110,4 +110,4 @@ class _Printer:
 def _is_named(term: Term) -> bool:
     while term.op in ("select", "store"):
         term = term.args[0]
-    return term.op in ("state", "after", "field") and term.args[0] == "phase"
+    return term.op in ("state", "after", "field") and term.args[0] in ("phase", "stage")

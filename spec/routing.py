@@ -47,6 +47,10 @@ class Routing:
         """Something happened between the pools."""
         raise NotImplementedError
 
+    def landed(self, flow: Flow, blocks: Sequence[int]) -> None:
+        """These were set aside for it, beside all that was before."""
+        raise NotImplementedError
+
     def routed(self, method: str, deltas: Sequence[Delta]) -> Parts:
         parts = Parts()
         for delta in deltas:
@@ -154,6 +158,7 @@ class Routing:
         for block in blocks:
             self.fire("Await", flow.id, block)
         self.fire("Pull", flow.id, blocks_for(flow.positions, self.settings.block_size), self.now_ns)
+        self.landed(flow, blocks)
         parts.aside[DECODE] += blocks
         flow.target, flow.number = blocks, number
         flow.deadline_ns = self.now_ns + self.settings.pools.transfer_ns

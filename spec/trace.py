@@ -34,9 +34,9 @@ from .protocol import (
     read_text,
     read_whole,
 )
+from .shared_texts import shared
 from .strict_json import Ambiguous
 from .strict_json import loads as strict
-from .shared_texts import shared
 from .vocabulary import SCHEMA, Header, Message
 
 Source = str | PathLike[str] | IO[str] | IO[bytes]

@@ -6,6 +6,7 @@ from typing import ClassVar
 from attrs import evolve
 
 from ...spec.vocabulary import (
+    Delta,
     Plan,
     Settings,
 )
@@ -156,6 +157,19 @@ class TakesItAll(Scheduler):
 
     def chunk(self, job: Job, start: int) -> int:
         return job.known - start
+
+
+@fault("STEP-19")
+class UnloadsWithTheFirst(Scheduler):
+    """Whoever leaves takes its adapter along, though others run with it."""
+
+    def stand_up(self, job: Job) -> None:
+        super().stand_up(job)
+        self.state.adapters.users.pop(job.request.adapter or "", None)
+
+    def end(self, job: Job, event: Delta) -> None:
+        super().end(job, event)
+        self.state.adapters.users.pop(job.request.adapter or "", None)
 
 
 @fault("STEP-15")

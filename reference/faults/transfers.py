@@ -3,7 +3,8 @@
 In a world of one pool each is the reference.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from attrs import evolve
 
@@ -81,6 +82,20 @@ class TakesTheBeginningForTheEnd(Disaggregated):
         super().hear(transfer, "transfer_done" if told == "transfer_started" else told)
 
 
+@foreign("takes the end of an earlier transfer for that of the next", "XFER-2")
+class KnowsRequestsOnly(Disaggregated):
+    """News of a transfer is news of its request, whichever transfer that has by now."""
+
+    def notify(self, event: Mapping[str, Any], now_ns: int) -> Sequence[Delta]:
+        self.names.update({number: transfer.id for number, transfer in self.link.standing.items()})
+        transfer = self.link.of(self.names.get(event.get("transfer", 0), ""))
+        return super().notify(event if transfer is None else {**event, "transfer": transfer.number}, now_ns)
+
+    def __init__(self, settings: Settings, seed: int = 0) -> None:
+        super().__init__(settings, seed)
+        self.names: dict[int, str] = {}
+
+
 class CountsOnTheLink(DecodePool):
     def decide(self) -> Decision:
         """Whoever was asked for joins the queue: its KV will be there in time."""
@@ -133,6 +148,15 @@ class HoldsAllButOne(Disaggregated):
             super().hand_over(job)
 
     prefill_pool = Half
+
+
+@foreign("does not count what has arrived and waits", "XFER-3")
+class CountsWhatMoves(Disaggregated):
+    """Only transfers that stand count against the landing blocks."""
+
+    def has_room(self, blocks: int) -> bool:
+        moving, most = sum(len(one.target) for one in self.link.standing.values()), self.settings.pools.landing_blocks
+        return (not most or not moving or moving + blocks <= most) and blocks <= self.decode.state.pool.available
 
 
 # --- pulled at most once, released exactly once --------------------------------------------------------------

@@ -59,7 +59,7 @@ def fleet_rule(rule_id: str, *, claims: Sequence[str] = (), bugs: Sequence[str] 
 @fleet_rule("FLEET-1", bugs=("B28",))
 def ends_exactly_once(fleet: "Fleet") -> Iterator[Broken]:
     """Every request that a fleet accepted ends exactly once: it finishes at one engine at most, no engine takes it in
-    after that, and where all records have ended so has the request, as the router says.
+    after that, and where all records have ended so has the request, as the router says. It is where the router sent it.
 
     Why: a post that is sent again after its connection broke has a second engine generate the same answer
     (https://github.com/radixark/miles/issues/1334), and where a refusal does not find its way back a client waits for
@@ -95,8 +95,26 @@ def _as_the_router_says(fleet: "Fleet") -> Iterator[Broken]:
             yield _routed("FLEET-1", "told_twice", "a client is told once how its request ended", ends)
         elif was_accepted and fleet.is_whole and fleet.router.has_end and not ends:
             yield _routed("FLEET-1", "lost", "where all records have ended so has every request", events[-1:])
+        yield from _sent_to_nobody(fleet.router.engines, events)
         if fleet.is_whole:
             yield from _answer_differs(fleet, request, ends)
+            yield from _came_by_itself(fleet, request, events)
+
+
+def _sent_to_nobody(engines: Sequence[str], events: list[RouterEvent]) -> Iterator[Broken]:
+    """Who is sent to an engine that was taken out of the fleet is heard of no more."""
+    lost = [event for event in events if event.kind == "sent" and event.engine not in engines]
+    if lost:
+        yield _routed("FLEET-1", "nowhere", "requests are sent to engines that the router names", lost[:1])
+
+
+def _came_by_itself(fleet: "Fleet", request: str, events: list[RouterEvent]) -> Iterator[Broken]:
+    """A cancel goes where the router believes that it is."""
+    sent = {event.engine for event in events if event.kind == "sent"}
+    strays = [stay for stay in fleet.stays.get(request, ()) if stay.engine not in sent]
+    if sent and strays:
+        says = "an engine takes in what the router sent to it"
+        yield _about("FLEET-1", "unsent", says, strays[:1], sent_to=sorted(sent))
 
 
 def _answer_differs(fleet: "Fleet", request: str, ends: list[RouterEvent]) -> Iterator[Broken]:

@@ -141,6 +141,25 @@ class SoManyPromptsAtOnce(TraceRule):
             m.fail("STEP-15", "prompts", says, prompts=sorted(prompts), most=most)
 
 
+@monitor("STEP-19", claims=("adapters",))
+class SoManyAdaptersAtOnce(TraceRule):
+    """At most adapter_slots different adapters are in use at once, by all requests that run; the model itself is none.
+
+    Why: SGLang's scheduler did not count the adapter of a prompt that was half-way, so a batch needed one more than
+    there were slots, and the check that found it took the server down
+    (https://github.com/sgl-project/sglang/pull/25078).
+    """
+
+    def on_step(self, m: "Monitor", view: "StepView") -> None:
+        slots, used = m.settings.adapter_slots, m.residents.adapters
+        if not slots or not used:
+            return
+        m.count("STEP-19")
+        if len(used) > slots:
+            says = "so many adapters at most are in use at once"
+            m.fail("STEP-19", "adapters", says, adapters=sorted(used), slots=slots)
+
+
 @monitor("KV-18", needs="tables", claims=("on_demand_reserve",))
 class WasteIsBelowABlock(TraceRule):
     """Where blocks are taken on demand, what is wasted inside blocks is below one block per sequence: what it holds

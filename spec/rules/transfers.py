@@ -203,7 +203,8 @@ def what_is_decoded_had_arrived(s: Transfers, t: Transfers) -> Bool:
 
 @rule("XFER-3", on=Offer, needs="tables", counts=(Offer, Fill))
 def all_its_blocks_are_held(s: Transfers, e: Offer, t: Transfers) -> Bool:
-    """KV that is not pulled yet is an obligation that counts against the prefill pool: its blocks are nobody else's.
+    """KV that is not pulled yet is an obligation that counts against the prefill pool: its blocks are nobody else's. In
+    the decode pool those who do not run yet hold at most landing_blocks, beyond the first of them.
 
     Why: prefill memory is the buffer between the pools, so whoever does not count it overruns it when decode is slow
     (DistServe, OSDI 2024, section 4.3, combat burstiness; its scheduler adds the blocks of unaccepted requests).

@@ -51,6 +51,28 @@ GLOSSARY: Mapping[str, str] = {
 }
 """Variables of the formulas, for a reader who has not seen one before."""
 
+OF_TRANSFERS: Mapping[str, str] = {
+    "awaited": "the blocks that are set aside in the decode pool for what will arrive",
+    "awaited_of": "the blocks that the decode pool has set aside for a request",
+    "deadline": "when the time of a transfer is up",
+    "decoded": "the positions that a request ran in the decode pool",
+    "due_at_source": "the requests whose blocks the prefill pool still has to release in this call",
+    "due_at_target": "the requests whose blocks the decode pool still has to release in this call",
+    "goal": "the positions known when its prefill began",
+    "in_decode": "that it is in the decode pool",
+    "lent": "the blocks of the prefill pool that wait to be pulled",
+    "lent_of": "the blocks in which a request is held",
+    "moving": "the requests whose transfer stands",
+    "reach": "the positions that were handed over",
+    "reported": "the requests whose transfer has ended, as the link says",
+    "source": "the requests of which the prefill pool holds blocks",
+    "tabled": "the blocks that are in a table",
+    "target": "the requests for which the decode pool holds blocks",
+    "told": "whether the link said so",
+    "writing": "the requests for which the link writes",
+}
+"""The same of the formulas about two pools."""
+
 INSTEAD: Mapping[tuple[str, str], str] = {
     # KV
     ("KV-1", "block ∈ free ∨ block ∈ evictable"): "{request} takes a block that is free; block {block} is in use",
@@ -68,7 +90,7 @@ INSTEAD: Mapping[tuple[str, str], str] = {
     (
         "KV-2",
         "content[block] = prefix[request][room[request]]",
-    ): "{request} shares a block that holds its own prefix; block {block} holds other tokens",
+    ): "{request} shares a block that holds its own prefix, computed with its own adapter; block {block} holds another",
     ("KV-2", "request ∈ holders[block]"): "a block is indexed for one of its holders; {request} does not hold {block}",
     ("KV-3", "∀ b: refs[b] = |holders[b]|"): "the reference count of a block is the number of tables that list it",
     ("KV-3", "request ∉ holders[block]"): "{request} holds block {block} already, and is counted once",
@@ -129,6 +151,104 @@ INSTEAD: Mapping[tuple[str, str], str] = {
         "a leased block is neither taken nor forgotten before its lease is over",
     ): "block {block} stays as it is until its lease is over",
     ("KV-19", "obligations are shown while they last"): "the snapshot shows these obligations: {true}",
+    # two pools
+    ("XFER-1", "request ∉ source ∧ request ∉ target"): (
+        "{request} is prefilled again when both pools have let go of what they hold of it (a delta released)"
+    ),
+    ("XFER-1", "request ∉ target"): "{request} has blocks in the decode pool: those are released first",
+    ("XFER-1", "request ∉ source"): "{request} decodes when the prefill pool has let go of it (a delta released)",
+    (
+        "XFER-2",
+        "stage[request] = arrived",
+    ): "{request} is {stage[request]}, and decodes when the link has said that its transfer is done",
+    (
+        "XFER-2",
+        "told",
+    ): "the transfer of {request} stands until the link says transfer_done of that very number",
+    ("XFER-2", "in_decode ⇒ stage[request] = decoding"): "{request} is {stage[request]}, and is in no decode step",
+    (
+        "XFER-3",
+        "|lent_of[request]| = blocks",
+    ): "{request} is held in all {blocks} blocks of its table; {|lent_of[request]|} were listed",
+    ("XFER-3", "block ∈ tabled"): "{request} is held in blocks of its own table; {block} is in none",
+    (
+        "XFER-3",
+        "block ∉ lent",
+    ): "block {block} waits to be pulled, and is nobody's until the delta released that gives it back",
+    (
+        "XFER-3",
+        "who does not run in the decode pool yet holds so many blocks of it at most",
+    ): "{request} stays where it is until others run: with it {aside} blocks are set aside, and {most} may be",
+    ("XFER-3", "a block under an obligation is not free"): "the list of free blocks leaves out block {block}",
+    ("KV-9", "a block under an obligation is not free"): "the list of free blocks leaves out block {block}",
+    ("XFER-3", "obligations are what their deltas say"): "that block {block} is under an obligation is {true}",
+    ("KV-9", "obligations are what their deltas say"): "that block {block} is under an obligation is {true}",
+    ("XFER-4", "stage[request] = held"): "{request} is {stage[request]}; only who is held is pulled, once",
+    ("XFER-4", "request ∉ source"): "{request} is held already: its blocks are released before it is held again",
+    (
+        "XFER-4",
+        "block ∈ lent_of[request] ∨ block ∈ awaited_of[request]",
+    ): "{request} releases what is kept for it; block {block} is not",
+    ("XFER-4", "¬in_decode ⇒ request ∈ source"): "nothing of {request} is left to release in the prefill pool",
+    (
+        "XFER-4",
+        "¬in_decode ⇒ request ∈ due_at_source",
+    ): "{request} keeps its blocks in the prefill pool until its transfer is over, or it has ended",
+    (
+        "XFER-4",
+        "¬in_decode ⇒ lent_of[request] = ∅",
+    ): "all blocks of {request} are released at once; left over is {lent_of[request]}",
+    ("XFER-4", "request ∈ moving"): "no transfer of {request} stands that could be done",
+    (
+        "XFER-4",
+        "due_at_source = ∅",
+    ): "the prefill pool releases its blocks of {due_at_source} in this call (a delta released)",
+    (
+        "XFER-5",
+        "now_ns < min(deadline over moving, else now_ns + 1)",
+    ): "at {now_ns} ns the time of a transfer is up, and this call says so of it (a delta transferred, with timeout)",
+    (
+        "XFER-5",
+        "due_at_target = ∅",
+    ): "the decode pool releases what it set aside for {due_at_target} in this call (a delta released)",
+    ("XFER-5", "reported = ∅"): "the link told how the transfer of {reported} went: this call says so (transferred)",
+    ("XFER-5", "request ∈ moving"): "no transfer of {request} stands that could be lost",
+    (
+        "XFER-5",
+        "in_decode ⇒ request ∈ due_at_target",
+    ): "the decode pool keeps what it set aside for {request} until the transfer is over",
+    (
+        "XFER-5",
+        "in_decode ⇒ awaited_of[request] = ∅",
+    ): "all that was set aside for {request} is released at once; left over is {awaited_of[request]}",
+    (
+        "XFER-6",
+        "¬in_decode ⇒ start + tokens ≤ goal[request]",
+    ): "the prefill of {request} ends at {goal[request]}; what follows runs in the decode pool",
+    (
+        "XFER-6",
+        "in_decode ⇒ reach[request] ≥ 1 ∧ reach[request] + decoded[request] = start",
+    ): "{request} goes on in the decode pool where its prefill ended, after {reach[request]} positions",
+    ("XFER-6", "in_decode ⇒ tokens = 1"): "{request} runs one token a step in the decode pool",
+    (
+        "KV-9",
+        "block ∈ awaited_of[request] ⇒ request ∉ writing",
+    ): "block {block} stays aside until the link, which writes to it, has ended",
+    (
+        "KV-9",
+        "block ∉ awaited ∧ block ∉ lent ∧ block ∉ tabled",
+    ): "a free block is set aside for {request}; block {block} is in use",
+    ("KV-9", "block ∉ awaited"): "block {block} is set aside for what will arrive, and is taken by nobody",
+    (
+        "KV-9",
+        "blocks ≤ |awaited_of[request]|",
+    ): "{blocks} blocks are set aside for {request} when it is pulled, not {|awaited_of[request]|}",
+    ("KV-9", "block ∈ awaited_of[request]"): "{request} adopts what was set aside for it; block {block} was not",
+    ("KV-9", "request ∉ writing"): "{request} adopts its blocks when the link has ended",
+    (
+        "KV-9",
+        "request ∈ writing ⇒ told",
+    ): "the link writes for {request} until it says that it has ended, or the time of the transfer is up",
     # STEP
     (
         "STEP-1",
@@ -226,6 +346,9 @@ INSTEAD: Mapping[tuple[str, str], str] = {
         "LANE-8",
         "the lane picked has the least counter, less the credit of those that have waited long",
     ): "the lane {passed} is next, whose counter of {least} is less than the {counter} of {picked}",
+        "STEP-19",
+        "so many adapters at most are in use at once",
+    ): "of those who need {adapters} one waits until another adapter is in use no more: at most {slots} are at once",
     # LIFE
     ("LIFE-1", "every request that has not ended is somewhere"): "{request} has not ended: the snapshot lists it",
     ("LIFE-1", "nobody who ended is anywhere"): "{request} has ended: the snapshot does not list it",

@@ -28,7 +28,7 @@ from schedspec.spec.vocabulary import (
     Settings,
 )
 
-from .instead import GLOSSARY, INSTEAD
+from .instead import GLOSSARY, INSTEAD, OF_TRANSFERS
 from .names import counted
 from .writes import Writes
 
@@ -457,15 +457,25 @@ def _however(violation: Violation) -> str:
     if says[1:2].islower():
         says = says[0].lower() + says[1:]
     facts = ", ".join(f"{name} = {value}" for name, value in _values(violation).items())
-    words = ", ".join(f"{name} is {GLOSSARY[name]}" for name in dict.fromkeys(_variables(violation)))
+    words = ", ".join(f"{name} is {meaning}" for name, meaning in _variables(violation).items())
     asked = f"{violation.conjunct} asks that {says}" + (f", where {words}" if words else "")
     return asked + (f"; here {facts}" if facts else "")
 
 
-def _variables(violation: Violation) -> list[str]:
-    """Names of a formula that a stranger cannot know."""
-    is_formula = re.search(r"[=≠≤≥<>∈∉⇒∧]", violation.says)
-    return [name for name in re.findall(r"[a-z_]+", violation.says) if name in GLOSSARY] if is_formula else []
+def _variables(violation: Violation) -> dict[str, str]:
+    """What a stranger cannot know: names in a formula, and what they mean there."""
+    is_formula = violation.says in OF_ONE_WORD or re.search(r"[=≠≤≥<>∈∉⇒∧]", violation.says)
+    meanings = OF_TRANSFERS if _is_of_transfers(violation.rule) else GLOSSARY
+    names = re.findall(r"[a-z_]+", violation.says) if is_formula else ()
+    return {name: meanings[name] for name in names if name in meanings}
+
+
+OF_ONE_WORD = ("told",)
+"""Formulas without a sign."""
+
+
+def _is_of_transfers(rule: str) -> bool:
+    return rule.startswith("XFER-") or rule == "KV-9"
 
 
 def _values(violation: Violation) -> dict[str, str]:

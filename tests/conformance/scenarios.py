@@ -12,6 +12,7 @@ from .scenarios_of_counters import BUILDERS as OF_COUNTERS
 from .scenarios_of_iterations import BUILDERS as OF_ITERATIONS
 from .scenarios_of_lines import BUILDERS as OF_LINES
 from .scenarios_of_neighbours import BUILDERS as OF_NEIGHBOURS
+from .scenarios_of_others import BUILDERS as OF_OTHERS
 from .scenarios_of_pairs import BUILDERS as OF_PAIRS
 from .scenarios_of_pressure import BUILDERS as OF_PRESSURE
 from .scenarios_of_swapping import BUILDERS as OF_SWAPPING
@@ -707,5 +708,5 @@ _BUILDERS = (
     *OF_TRANSFERS,
 )
 
-LATER = (*OF_NEIGHBOURS, *OF_PRESSURE, *OF_PAIRS, *OF_COSTS, *OF_LINES, *OF_COUNTERS)
+LATER = (*OF_NEIGHBOURS, *OF_PRESSURE, *OF_PAIRS, *OF_COSTS, *OF_LINES, *OF_COUNTERS, *OF_OTHERS)
 """Written since pins were looked for: in no sample of theirs, whose runs have numbers (`tests/mutants/traces.py`)."""

@@ -126,6 +126,25 @@ def test_edges_of_what_a_router_says(events: list[RouterEvent], conjuncts: list[
     assert [one.conjunct for one in judge_fleet(there).broken] == conjuncts
 
 
+@pytest.mark.parametrize(
+    ("engines", "conjuncts"),
+    [
+        (("a",), []),
+        (("b", "a"), []),
+        (("b",), ["FLEET-1.unsent"]),
+        (("c", "a"), ["FLEET-1.nowhere"]),
+        ((), []),
+    ],
+)
+def test_a_request_is_where_the_router_sent_it(engines: tuple[str, ...], conjuncts: list[str]) -> None:
+    """Of who was never sent the log says nothing; c is no engine of the fleet."""
+    sent = [RouterEvent("sent", 0, "r", engine=engine) for engine in engines]
+    ends = [told("ended", "r", 6, "finished"), RouterEvent("end", 9)]
+    log = RouterLog(("a", "b"), events=[told("arrived", "r", 0, "accepted"), *sent, *ends])
+    there = Records(records(a=[stay("r", 0, 5)], b=[]).engines, log)
+    assert [one.conjunct for one in judge_fleet(there).broken] == conjuncts
+
+
 def test_clocks_may_be_apart() -> None:
     there = records(a=[stay("r", 0, 5, "cancelled")], b=[stay("r", 3, 9)])
     assert judge_fleet(there).breaks == {"FLEET-3": 1}

@@ -23,7 +23,13 @@ from schedspec.reference.faults.lanes import (
     SharesLanesOtherwise,
 )
 from schedspec.reference.faults.liveness import PromisesABound, StopsAtAnAdapter, WaitsForASeat
-from schedspec.reference.faults.steps import LetsThemIn, PrefillFirst, PrefillFirstForever, TakesItAll
+from schedspec.reference.faults.steps import (
+    LetsThemIn,
+    PrefillFirst,
+    PrefillFirstForever,
+    TakesItAll,
+    UnloadsWithTheFirst,
+)
 from schedspec.reference.job import Job
 from schedspec.reference.scheduler import Scheduler
 from schedspec.reference.selection.lanes import LaneQueues
@@ -328,6 +334,15 @@ def test_an_adapter_holds_up_who_needs_it_alone() -> None:
     assert order(run(MIXED, ADAPTERS, make, "LIVE-7")) == "p plain p2 q"
     facts = breaks("LIVE-7.idle", MIXED, ADAPTERS, StopsAtAnAdapter)
     assert facts["request"] == "plain"
+
+
+def test_an_adapter_is_in_use_until_the_last_one_who_needs_it_leaves() -> None:
+    """Whoever needs none takes no slot; the other one comes when both have ended."""
+    pair = (asks(submit("short", 1, 1), adapter="p"), asks(submit("long", 1, 4), adapter="p"), submit("plain", 1, 9))
+    ops = (*pair, asks(submit("q", 1, 2), adapter="q"), *rounds(9))
+    keeps("STEP-19", ops, ADAPTERS)
+    facts = breaks("STEP-19.adapters", ops, ADAPTERS, UnloadsWithTheFirst)
+    assert (facts["adapters"], facts["slots"]) == (["p", "q"], 1)
 
 
 def test_without_the_claim_a_blocked_head_is_a_reason() -> None:

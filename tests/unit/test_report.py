@@ -13,7 +13,7 @@ from schedspec.conformance import narrate, report, testing
 from schedspec.conformance.check import Check, Depth, Failure
 from schedspec.conformance.determinism import Difference
 from schedspec.conformance.driver import Driver, replay
-from schedspec.conformance.instead import GLOSSARY, INSTEAD
+from schedspec.conformance.instead import GLOSSARY, INSTEAD, OF_TRANSFERS
 from schedspec.conformance.names import short_name
 from schedspec.conformance.narrate import MOST_IN_A_ROW, ranges
 from schedspec.conformance.page import MOST_LINES, WIDTH, Case, Page
@@ -26,6 +26,7 @@ from schedspec.spec.catalogue import registry
 from schedspec.spec.monitor import Monitor
 from schedspec.spec.printed import printed
 from schedspec.spec.trace import TraceWriter
+from schedspec.spec.transfers import registry as transfers
 from schedspec.spec.vocabulary import Capabilities, Header, Lane, Message, Outcome, Plan, Receipt, Request, Settings
 
 FAIR = Settings(
@@ -256,7 +257,9 @@ def test_a_wrong_read_of_nothing_says_so() -> None:
 
 
 def test_every_sentence_belongs_to_a_conjunct() -> None:
-    formulas = {(c.rule, printed(c.term, registry.names, registry.state.sorts)) for c in registry.conjuncts}
+    formulas = {
+        (c.rule, printed(c.term, of.names, of.state.sorts)) for of in (registry, transfers) for c in of.conjuncts
+    }
     spoken = {rule.statement for rule in registry.rules.values()}
     for path in [*(ROOT / "spec").glob("*.py"), *(ROOT / "spec/rules").glob("*.py")]:
         nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
@@ -272,9 +275,17 @@ def test_most_conjuncts_have_a_sentence() -> None:
     assert len(guards - set(INSTEAD)) <= len(guards) // 4
 
 
+def test_each_guard_between_two_pools_has_a_sentence() -> None:
+    sorts = transfers.state.sorts
+    guards = {(c.rule, printed(c.term, transfers.names, sorts)) for c in transfers.conjuncts if c.kind == "guard"}
+    assert guards - set(INSTEAD) == set()
+
+
 def test_the_glossary_speaks_of_variables() -> None:
     fields = {name for event in registry.events.values() for name in event.sorts}
     assert set(GLOSSARY) <= set(registry.state.sorts) | fields
+    of_transfers = {name for event in transfers.events.values() for name in event.sorts}
+    assert set(OF_TRANSFERS) <= set(transfers.state.sorts) | of_transfers
 
 
 def test_keys_that_order_requests_are_told_as_pairs() -> None:
