@@ -346,6 +346,7 @@ INSTEAD: Mapping[tuple[str, str], str] = {
         "LANE-8",
         "the lane picked has the least counter, less the credit of those that have waited long",
     ): "the lane {passed} is next, whose counter of {least} is less than the {counter} of {picked}",
+    (
         "STEP-19",
         "so many adapters at most are in use at once",
     ): "of those who need {adapters} one waits until another adapter is in use no more: at most {slots} are at once",
