@@ -452,6 +452,7 @@ INSTEAD: Mapping[tuple[str, str], str] = {
         "nobody waits longer than the queue-age deadline",
     ): "{request} has expired: it has waited {waited} ns, and may wait {most}",
     ("ADMIT-4", "nobody expires before its time"): "{request} waits on: it has waited {waited} ns, and may wait {most}",
+    ("ADMIT-4", "nobody expires that was admitted once"): "{request} waits on: the age is of who was never admitted",
     (
         "ADMIT-4",
         "nobody is refused for the queue of an empty system",
