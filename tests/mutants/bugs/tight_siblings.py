@@ -13,7 +13,6 @@ from schedspec.reference.admission import Gate
 from schedspec.reference.alternatives import Refusal
 from schedspec.reference.job import WAITING, Job
 from schedspec.reference.selection.one_queue import WaitingQueue
-from schedspec.reference.state import Decision
 from schedspec.spec.vocabulary import OPEN, Capabilities, Delta, Door, Outcome, Receipt, Request, Settings, Unsupported
 
 from .registry import sibling
@@ -170,16 +169,6 @@ class TakesTheClassNearestToNone(OrdersOtherwise):
     def of(self, queue: WaitingQueue) -> WaitingQueue:
         key: Callable[[Job], int] = queue.key
         return WaitingQueue(lambda job: abs(key(job)))
-
-
-@sibling("B21", "who needs the blocks of a victim is cut as if that had kept its tokens", rules=("STEP-18",))
-class CutsPromptsShort(Scheduler):
-    def decide_turn(self, victims: list[Job]) -> Decision:
-        decision = super().decide_turn(victims)
-        if decision.victims and decision.growth:
-            job, tokens = decision.growth[-1]
-            decision.growth[-1] = job, max(1, tokens - len(decision.victims))
-        return decision
 
 
 @sibling("B13", "whoever is small goes past a victim, though victims are promised to be first", rules=("PRE-7",))
