@@ -111,8 +111,8 @@ def caps_are_filled_to_the_last() -> _Built:
     return ("LANE-7", "LIVE-8"), settings, (*(submit(name, 2, 2) for name in "abc"), *rounds(4))
 
 
-def two_come_at_once_and_one_is_all_that_may_run() -> _Built:
-    settings = Settings(blocks=32, block_size=1, seats=4, token_budget=16, resident_tokens=11)
+def three_come_at_once_and_two_are_all_that_may_run() -> _Built:
+    settings = Settings(blocks=32, block_size=1, seats=4, token_budget=16, resident_tokens=13)
     return ("LANE-7",), settings, (*(submit(name, 2, 4) for name in "abc"), *rounds(14))
 
 
@@ -182,7 +182,7 @@ BUILDERS: tuple[Callable[[], _Built], ...] = (
     who_runs_has_long_to_go,
     those_who_run_hold_the_blocks_for_long,
     caps_are_filled_to_the_last,
-    two_come_at_once_and_one_is_all_that_may_run,
+    three_come_at_once_and_two_are_all_that_may_run,
     a_lane_is_at_its_maximum_and_comes_back_larger,
     the_last_seat_is_for_who_fits,
     a_victim_does_not_fit_and_somebody_small_comes,
