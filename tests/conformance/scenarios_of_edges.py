@@ -129,6 +129,32 @@ def the_last_seat_is_for_who_fits() -> _Built:
     return ("LIVE-8",), settings, (submit("a", 2, 4), *rounds(1), submit("b", 2, 6), submit("c", 1, 1), *rounds(6))
 
 
+def a_place_is_taken_and_a_still_lower_class_comes() -> _Built:
+    """There is room for it, but whoever lost its place stands before it."""
+    settings = Settings(blocks=8, block_size=1, seats=3, token_budget=16, policy="priority", victim="lowest_priority")
+    come = (submit("urgent", 4, 2), submit("lowest", 1, 1, priority=3))
+    ops = (submit("low", 6, 2, priority=2), *rounds(1), *come, *rounds(6))
+    return ("PRE-7", "LIVE-10"), evolve(settings, preempt_lower_class=True), ops
+
+
+def a_lane_of_a_small_share_has_paid_for_too_much() -> _Built:
+    """What comes back counts as much as what was paid."""
+    lanes = (Lane(name="a", share_percent=60), Lane(name="b", share_percent=20))
+    settings = Settings(blocks=64, block_size=1, seats=1, token_budget=16, policy="lanes", lanes=lanes)
+    settings = evolve(settings, charge_prediction=True, aging_picks=20, aging_credit=1)
+    long = submit("b1", 1, 9, lane="b", predicted_output_tokens=9, stop_after=2)
+    ops = tuple(submit(f"{lane}{number}", 2, 2, lane=lane) for number in range(2, 9) for lane in "ab")
+    return ("LANE-8",), settings, (long, *ops, *rounds(30))
+
+
+def who_was_preferred_for_its_age_is_a_victim() -> _Built:
+    """Its age counts from the new spell on."""
+    settings = Settings(blocks=6, block_size=1, seats=3, token_budget=8, policy="vtc", aging_picks=1, aging_credit=20)
+    ops = (submit("a1", 3, 3, client="A"), submit("b1", 1, 3, client="B"), *rounds(1))
+    come = (submit("b2", 3, 2, client="B"), *rounds(1), submit("a2", 1, 3, client="A"), *rounds(12))
+    return ("FAIR-21",), settings, (*ops, *come)
+
+
 def a_victim_does_not_fit_and_somebody_small_comes() -> _Built:
     """Whoever resumes victims first waits for it, and any other lets the small one in."""
     settings = Settings(blocks=6, block_size=1, seats=3, token_budget=8, at_blocked_head="skip")
@@ -190,4 +216,7 @@ BUILDERS: tuple[Callable[[], _Built], ...] = (
     somebody_comes_to_two_who_had_unequal_service,
     somebody_comes_while_who_had_least_only_runs,
     a_victim_whose_client_pays_has_results_to_come,
+    a_place_is_taken_and_a_still_lower_class_comes,
+    a_lane_of_a_small_share_has_paid_for_too_much,
+    who_was_preferred_for_its_age_is_a_victim,
 )

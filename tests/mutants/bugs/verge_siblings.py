@@ -3,13 +3,17 @@
 The directed scenarios of `scenarios_of_edges.py` were written for these kinds.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from schedspec.reference import Scheduler
 from schedspec.reference.admission import Gate
 from schedspec.reference.decide import Room
 from schedspec.reference.forecast import Forecast, Work
 from schedspec.reference.job import Job
+from schedspec.reference.selection.lanes import ByShare, LaneQueues
+from schedspec.reference.selection.patience import Patience
+from schedspec.reference.selection.race import Member
+from schedspec.reference.selection.sharing import Members, SharedQueue, Vtc
 from schedspec.reference.state import Admission
 from schedspec.spec.service import lane_of
 from schedspec.spec.vocabulary import Settings, blocks_for
@@ -130,3 +134,48 @@ class ScansForTwoSeats(Scheduler):
     def admit(self, budget: int, blocks: int) -> list[Admission]:
         self.has_passed = False
         return super().admit(budget, blocks)
+
+
+@sibling("B21", "who comes after a victim of the same step does not stand behind it", rules=("PRE-7",))
+class ForgetsWhoLostItsPlace(Scheduler):
+    def is_before(self, job: Job, victims: Sequence[Job]) -> bool:
+        return True
+
+
+class PaidBackAtNoPrice(ByShare):
+    def refund(self, queues: Members, member: Member, amount: int) -> None:
+        Vtc.refund(self, queues, member, amount)
+
+
+class SharesOtherwise(Scheduler):
+    """Where service is shared, something of it is another way."""
+
+    def change(self, queue: SharedQueue) -> None:
+        raise NotImplementedError
+
+    def __init__(self, settings: Settings, seed: int = 0, *, record: bool = True) -> None:
+        super().__init__(settings, seed, record=record)
+        if isinstance(self.state.queue, SharedQueue):
+            self.change(self.state.queue)
+
+
+@sibling("B16", "a lane gets back what it paid for in vain, and not at its price", rules=("LANE-5", "LANE-8"))
+class RefundsAtNoPrice(SharesOtherwise):
+    def change(self, queue: SharedQueue) -> None:
+        if isinstance(queue.members, LaneQueues):
+            queue.members.sharing = PaidBackAtNoPrice.of(self.state.settings)
+
+
+class AgesForGood(Patience):
+    def ends(self, job: Job) -> bool:
+        was_aged = job.id in self.aged
+        super().ends(job)
+        if was_aged:
+            self.aged.add(job.id)
+        return was_aged
+
+
+@sibling("B16", "who was aged once is aged in each later spell", rules=("FAIR-17", "FAIR-21"))
+class StaysAged(SharesOtherwise):
+    def change(self, queue: SharedQueue) -> None:
+        queue.members.patience = AgesForGood(self.state.settings.aging_picks)
