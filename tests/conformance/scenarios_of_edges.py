@@ -144,7 +144,7 @@ def a_lane_of_a_small_share_has_paid_for_too_much() -> _Built:
     settings = evolve(settings, charge_prediction=True, aging_picks=20, aging_credit=1)
     long = submit("b1", 1, 9, lane="b", predicted_output_tokens=9, stop_after=2)
     ops = tuple(submit(f"{lane}{number}", 2, 2, lane=lane) for number in range(2, 9) for lane in "ab")
-    return ("LANE-8",), settings, (long, *ops, *rounds(30))
+    return ("LANE-5",), settings, (long, *ops, *rounds(30))
 
 
 def who_was_preferred_for_its_age_is_a_victim() -> _Built:
