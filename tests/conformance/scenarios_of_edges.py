@@ -141,7 +141,7 @@ def a_lane_of_a_small_share_has_paid_for_too_much() -> _Built:
     """What comes back counts as much as what was paid."""
     lanes = (Lane(name="a", share_percent=60), Lane(name="b", share_percent=20))
     settings = Settings(blocks=64, block_size=1, seats=1, token_budget=16, policy="lanes", lanes=lanes)
-    settings = evolve(settings, charge_prediction=True, aging_picks=20, aging_credit=1)
+    settings = evolve(settings, charge_prediction=True, aging_picks=4, aging_credit=1)
     long = submit("b1", 1, 9, lane="b", predicted_output_tokens=9, stop_after=2)
     ops = tuple(submit(f"{lane}{number}", 2, 2, lane=lane) for number in range(2, 9) for lane in "ab")
     return ("LANE-5",), settings, (long, *ops, *rounds(30))
