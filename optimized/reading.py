@@ -9,6 +9,8 @@ import json
 from itertools import product
 from typing import Any
 
+from schedspec.spec.strict_json import loads
+
 PARTS = {"request": ("plan", "outcome"), "tokens": ("plan",), "samples": ("plan",), "stop": ("outcome",)}
 """Columns that may be known, and in which parts of a line they stand.  Where else their text stands, no mark is found
 afterwards, and the line is read whole."""
@@ -22,7 +24,7 @@ Known = list[tuple[bytes, tuple[Any, ...]]]
 
 
 class ColumnLoads:
-    """Called like `json.loads`; `spared` counts columns that were not read again."""
+    """Called like `loads` of `strict_json`; `spared` counts columns that were not read again."""
 
     def __init__(self) -> None:
         self.spared = 0
@@ -31,10 +33,10 @@ class ColumnLoads:
 
     def __call__(self, line: str | bytes) -> Any:
         if not isinstance(line, bytes):
-            return json.loads(line)
+            return loads(line)
         found = self._read(line) if self._known["request"] else None
         if found is None:
-            found = json.loads(line)
+            found = loads(line)
         if isinstance(found, dict):
             self._learn(found, line)
         return found
@@ -51,7 +53,7 @@ class ColumnLoads:
         if not marked.columns or MARK[1:].encode() in line:
             return None
         try:
-            found = json.loads(marked.text())
+            found = loads(marked.text())
         except ValueError:
             return None  # read whole, it says where
         if not isinstance(found, dict) or _put(found, marked.columns) != len(marked.columns):

@@ -14,17 +14,18 @@ arrivals nobody will: so "come again when it has fallen to the limit" is true, i
 (`Forecast.calm`).
 """
 
-from attrs import evolve, frozen
+from attrs import define, evolve, frozen
 
 from ..spec.settings import Settings
 from ..spec.vocabulary import Request, blocks_for
 from .job import RUNNING, Job
 
 
-@frozen
+@define
 class Work:
     """What requests have still to do, summed: steps if the budget cuts no chunk short, steps times the blocks that they
-    hold at their end, tokens, and those of prompts."""
+    hold at their end, tokens, and those of prompts.  Nobody changes one; that is not enforced, for each arrival makes
+    one of everybody who runs, and one that is enforced takes five times as long to make."""
 
     requests: int = 0
     steps: int = 0

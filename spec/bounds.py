@@ -42,6 +42,30 @@ def faults_of_parking(s: Any) -> Iterator[str]:
         )
 
 
+def faults_of_objectives(s: Any) -> Iterator[str]:
+    """Lanes that promise less than requests of another lane may last, in settings whose own values are right."""
+    for lane in s.lanes:
+        longest = _steps_of_others(s, lane) if lane.objective_steps else 0
+        if 0 < lane.objective_steps < longest:
+            yield (
+                f"lane {lane.name!r}: objective_steps is {lane.objective_steps}, but requests of another lane may keep"
+                f" every seat for {longest} steps: give at least {longest}, or a smaller max_output_tokens"
+            )
+
+
+def _steps_of_others(s: Any, lane: Any) -> int:
+    """So long may requests of one other lane, of a token each in the prompt, keep all seats or the whole budget: each
+    step gives each of them a token, and nobody takes what they hold."""
+    most_percent = max((other.maximum_percent for other in s.lanes if other is not lane), default=0)
+    places = min(s.seats, s.token_budget)
+    blocks = (s.blocks - s.watermark_blocks) * most_percent // 100
+    positions = blocks // places * s.block_size
+    if s.resident_tokens:
+        positions = min(positions, s.resident_tokens // places - 1)
+    steps: int = min(positions, s.max_output_tokens, s.max_model_tokens - 1)
+    return steps - (places if s.prefilling_requests else 0)
+
+
 def faults_of_drafts(s: Any) -> Iterator[str]:
     """What contradicts drafts, in settings whose own values are right."""
     if s.draft_tokens and s.overlap_depth > 1:

@@ -72,12 +72,14 @@ class Monitor(Deltas):
         if track is not None or message.given in self.held:
             self._fire("CancelReturned", message.given)
         self._end_call()
+        self._forget()
 
     def _notify(self, message: Message) -> None:
         if self.parks:
             self.parking.hear(message.given)
         self._apply("notify", message.answer)
         self._end_call()
+        self._forget()
 
     def _step(self, message: Message) -> None:
         plan: Plan = message.answer
@@ -185,7 +187,9 @@ class Monitor(Deltas):
             self._fire("Late", request)
 
     def _observe(self, message: Message) -> None:
-        observation: Observation = message.answer
+        observation: Observation | None = message.answer
+        if observation is None:
+            return  # nothing was shown
         compare(self, observation)
         self._tell("on_observe", observation)
 

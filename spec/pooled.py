@@ -228,7 +228,9 @@ class PooledMonitor(Routing):
         self._forget()
 
     def _observe(self, message: Message) -> None:
-        shown: Observation = message.answer
+        shown: Observation | None = message.answer
+        if shown is None:
+            return
         self._compare_obligations(shown)
         of_all = {
             request: evolve(view, state="running" if self._runs(request) else view.state)

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 from attrs import evolve, field, fields_dict, frozen
 
 from .admission import OPEN, Door, faults_of_door
-from .bounds import faults_of_drafts, faults_of_parking, is_int, not_among, too_small
+from .bounds import faults_of_drafts, faults_of_objectives, faults_of_parking, is_int, not_among, too_small
 from .pools import COLOCATED, Pools, faults_of_pools
 from .recovery import ALLOWED_OF_RECOVERY, LEAST_OF_RECOVERY, Recover, faults_of_recovery
 
@@ -406,6 +406,14 @@ def _contradictions(s: Settings) -> Iterator[str]:
         yield from faults_of_parking(s)
     if _are_right(s, "draft_tokens", "overlap_depth"):
         yield from faults_of_drafts(s)
+    if _are_right(s, *_OF_PLACES) and not any(_of_lanes(s)):
+        yield from faults_of_objectives(s)
+
+
+_OF_PLACES = (
+    *("blocks", "block_size", "watermark_blocks", "seats", "token_budget", "resident_tokens"),
+    *("max_output_tokens", "max_model_tokens", "prefilling_requests"),
+)
 
 
 def _of_model_reserve(s: Settings) -> Iterator[str]:

@@ -12,8 +12,8 @@ The first line is the header; the others are the messages in the order of their 
 that it holds can be judged, only not whether every request came to its end.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from os import PathLike
 from typing import IO, Any, cast
 
@@ -34,11 +34,16 @@ from .protocol import (
     read_text,
     read_whole,
 )
+from .strict_json import Ambiguous
+from .strict_json import loads as strict
 from .vocabulary import SCHEMA, Header, Message
 
 Source = str | PathLike[str] | IO[str] | IO[bytes]
 
 Loads = Callable[[str | bytes], Any]
+
+LONGEST_LINE = 1 << 26
+"""A file that is no trace, or a packed one, may have a line that no memory holds."""
 
 _Part = tuple[str, Callable[[Any], Any]] | None
 
@@ -110,12 +115,12 @@ def line_of(item: Header | Message) -> dict[str, Any]:
     return {"type": item.kind, "now_ns": item.now_ns} | {part[0]: value for part, value in parts if part is not None}
 
 
-def read_trace(source: Source, loads: Loads = json.loads, *, arrays: bool = False) -> tuple[Header, Iterator[Message]]:
+def read_trace(source: Source, loads: Loads = strict, *, arrays: bool = False) -> tuple[Header, Iterator[Message]]:
     """The header, and the messages as they are read: memory does not grow with the file.
 
     A file of lines or of columns (`trace_columns.py`): it says itself which.  The iterator raises TraceError where it
-    is wrong.  A file that is given open is left open.  `loads` reads a line as JSON; `arrays` leaves columns as they
-    stand in a file of columns, instead of tuples.
+    is wrong.  A file that is given open is left open.  `loads` reads a line as JSON, as `strict_json.loads` does;
+    `arrays` leaves columns as they stand in a file of columns, instead of tuples.
     """
     items = _read(source, loads, arrays)
     # A generator that has yielded once closes its file even if nobody reads on.
@@ -141,10 +146,11 @@ def _read_open(name: str, file: IO[Any], loads: Loads, arrays: bool) -> Iterator
 
 
 def _whole_lines(first: Any, file: IO[Any]) -> Iterator[Any]:
-    """The lines of a file of which the beginning was read."""
+    """The lines of a file of which the beginning was read; a byte order mark there says nothing."""
+    first = first.removeprefix(b"\xef\xbb\xbf" if isinstance(first, bytes) else "\ufeff")
     if first:
-        yield first if first[-1:] in ("\n", b"\n") else first + file.readline()
-    yield from file
+        yield first if first[-1:] in ("\n", b"\n") else first + file.readline(LONGEST_LINE)
+    yield from iter(partial(file.readline, LONGEST_LINE), first[:0])
 
 
 def _items(name: str, lines: Iterable[str | bytes], loads: Loads) -> Iterator[Header | Message]:
@@ -152,10 +158,10 @@ def _items(name: str, lines: Iterable[str | bytes], loads: Loads) -> Iterator[He
     last: Message | None = None
     number = 0
     for number, line in enumerate(lines, start=1):
-        if not line.strip():
+        if line.isspace() and len(line) < LONGEST_LINE:
             continue
         try:
-            item = message_of(_object(line, loads), last) if header else header_of(_object(line, loads))
+            item = message_of(_object(line, loads), last, number) if header else header_of(_object(line, loads))
         except (Wrong, ProtocolError) as error:
             raise TraceError(name, number, str(error)) from error
         if isinstance(item, Header):
@@ -172,9 +178,13 @@ class Wrong(Exception):
 
 
 def _object(line: str | bytes, loads: Loads) -> dict[str, Any]:
+    if len(line) >= LONGEST_LINE:
+        raise Wrong(f"the line has {LONGEST_LINE:,} bytes or more, longer than any message")
     try:
         found = loads(line)
-    except (ValueError, RecursionError) as error:
+    except Ambiguous as error:
+        raise Wrong(f"the line has {error}") from error
+    except ValueError as error:
         if line[-1:] not in ("\n", b"\n"):
             problem = "the last line is cut off: the run that wrote it was ended in the middle, delete this line"
             raise Wrong(problem) from error
@@ -211,8 +221,8 @@ def header_of(line: dict[str, Any]) -> Header:
     )
 
 
-def message_of(line: dict[str, Any], last: Message | None) -> Message:
-    """The message of its line; `last` is the one before."""
+def message_of(line: dict[str, Any], last: Message | None, number: int = 0) -> Message:
+    """The message of its line, which is that of this number; `last` is the one before."""
     kind = line.get("type", MISSING)
     fields = _FIELDS.get(kind) if isinstance(kind, str) else None
     if fields is None:
@@ -225,7 +235,7 @@ def message_of(line: dict[str, Any], last: Message | None) -> Message:
     if last is not None:
         _after(last, now_ns)
     given, answer = (None if part is None else part[1](line[part[0]]) for part in _PARTS[kind])
-    return Message(kind, now_ns, given, answer)
+    return Message(kind, now_ns, given, answer, number)
 
 
 def _after(last: Message, now_ns: int) -> None:

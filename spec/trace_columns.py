@@ -24,7 +24,18 @@ from typing import IO, Any
 
 from .encoding import as_object, encode
 from .errors import ProtocolError, shown
-from .trace import TraceError, TraceWriter, Wrong, header_of, line_of, message_of, of_schema, read_trace
+from .strict_json import Ambiguous, loads
+from .trace import (
+    LONGEST_LINE,
+    TraceError,
+    TraceWriter,
+    Wrong,
+    header_of,
+    line_of,
+    message_of,
+    of_schema,
+    read_trace,
+)
 from .values import Flags, Naturals, Texts
 from .vocabulary import SCHEMA, Header, Message
 
@@ -33,7 +44,7 @@ KEPT = 16
 MOST_NEW = 8
 FEWEST = 24
 """Shorter columns stay in the text."""
-LONGEST = 1 << 28
+LONGEST = LONGEST_LINE
 """Bytes of a part: what says that it is longer is no part."""
 HEAD = 16
 
@@ -241,8 +252,10 @@ class _Reader:
 
 def _object(content: bytes) -> dict[str, Any]:
     try:
-        return of_schema(json.loads(content))
-    except (ValueError, RecursionError) as error:
+        return of_schema(loads(content))
+    except Ambiguous as error:
+        raise Wrong(f"a message has {error}") from error
+    except ValueError as error:
         raise Wrong(f"a message is not JSON: {error}") from error
 
 

@@ -85,11 +85,12 @@ class Track:
         return len(self.tokens) - self.prompt_tokens
 
     def id_at(self, position: int) -> int:
-        """Identity of the prefix that ends with `position`; a token that nobody delivered is unlike any other."""
+        """Identity of the prefix that ends with `position`; a token that nobody delivered, and a position that is none
+        (of a block that its table lacks), is unlike any other."""
         ids = self.ids
-        if position < len(ids):
+        if 0 <= position < len(ids):
             return ids[position]
-        if position >= len(self.tokens):
+        if not 0 <= position < len(self.tokens):
             return chained(ROOT - 1, hash((self.arrival, position)))
         parent = ids[-1] if ids else self.root
         for token in self.tokens[len(ids) : position + 1]:

@@ -480,12 +480,15 @@ class Message:
     complete  Outcome         deltas
     observe   None            Observation
     end       None            None: no more messages; whatever was accepted should have ended
+
+    `line`: in which line of a file it was read, 0 where there is none; no part of what it says.
     """
 
     kind: Literal["submit", "cancel", "notify", "step", "complete", "observe", "end"]
     now_ns: int
     given: Any = None
     answer: Any = None
+    line: int = field(default=0, eq=False, repr=False)
 
 
 @frozen(kw_only=True)

@@ -11,7 +11,6 @@
 the router's again; `ended`: whoever asked is told so.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
@@ -19,6 +18,7 @@ from attrs import Factory, define, frozen
 
 from ..errors import shown
 from ..hints import did_you_mean
+from ..strict_json import Ambiguous, loads
 from ..trace import TraceError
 
 SCHEMA = "schedspec-router/1"
@@ -65,7 +65,7 @@ class RouterLog:
 
 def is_router_log(first_line: bytes) -> bool:
     try:
-        found = json.loads(first_line)
+        found = loads(first_line)
     except ValueError:
         return False
     return isinstance(found, dict) and str(found.get("schema", "")).startswith("schedspec-router/")
@@ -92,7 +92,9 @@ def read_router_log(name: str, lines: Iterable[bytes]) -> RouterLog:
 
 def _object(line: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(line)
+        found = loads(line)
+    except Ambiguous as error:
+        raise ValueError(f"the line has {error}") from None
     except ValueError as error:
         if not line.endswith(b"\n"):
             raise ValueError("the last line is cut off: delete it") from None

@@ -1,7 +1,6 @@
 """Files, a row at a time: each fault is a WorkloadError that names file, line and column, and what helps."""
 
 import csv
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
@@ -11,6 +10,7 @@ from typing import Any, BinaryIO
 from attrs import frozen
 
 from ..errors import shown
+from ..strict_json import Ambiguous, loads
 from ..vocabulary import NS_PER_S
 from .arrival import MOST_S, MOST_TOKENS, WorkloadError
 
@@ -187,10 +187,10 @@ def json_rows(path: Path, names: Iterable[str], what: str) -> Iterator[Row]:
 
 def _object(place: str, line: str, names: Sequence[str], what: str) -> Mapping[str, Any]:
     try:
-        row = json.loads(line, object_pairs_hook=_once)
-    except _Twice as twice:
-        raise WorkloadError(f"{place}: has {twice} twice: leave one out") from None
-    except (ValueError, RecursionError) as error:
+        row = loads(line)
+    except Ambiguous as error:
+        raise WorkloadError(f"{place}: has {error}") from None
+    except ValueError as error:
         raise WorkloadError(_no_line(place, line, names, what)) from error
     if not isinstance(row, dict):
         raise WorkloadError(_no_line(place, line, names, what))
@@ -198,18 +198,6 @@ def _object(place: str, line: str, names: Sequence[str], what: str) -> Mapping[s
     if missing:
         raise WorkloadError(f"{place}: has no {missing[0]}: each line of {what} is an object with {listed(names)}")
     return row
-
-
-class _Twice(Exception):
-    """A name that an object has twice."""
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise _Twice(next(name for name in names if names.count(name) > 1))
-    return found
 
 
 def _no_line(place: str, line: str, names: Sequence[str], what: str) -> str:

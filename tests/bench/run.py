@@ -1,8 +1,8 @@
 """Measures speeds: `python tests/bench/run.py [--only NAME] [--json] [--tiny] [--write]`.
 
 Prints a table and writes build/bench.json: name -> figure, unit, asked, ratio and what else was seen.  A ratio of at
-least 1 is what is asked for.  What needs something that is not here is skipped, and said.  `--write`
-brings the tables in optimized/README.md up to date.  Nothing here passes or fails: a machine that does something else
+least 1 is what is asked for.  What needs something that is not here is skipped, and said.  `--write` brings the tables
+in optimized/README.md and spec/README.md up to date.  Nothing here passes or fails: a machine that does something else
 is slower.
 """
 
@@ -71,6 +71,8 @@ def write(figures: dict[str, dict[str, Any]], readme: Path) -> None:
     measured = {name.split(".")[0] for name in figures}
     if measured & {"vllm", "optimized", "curves"}:
         curves.write(curves.table(figures, about()), readme)
+    if "search" in measured:
+        curves.write(searches.table(figures, about()), ROOT / "spec" / "README.md", searches.BEGIN)
     if "bulk" in measured:
         curves.write(bulk.table(figures, about()), readme, bulk.BEGIN)
 
@@ -80,7 +82,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=list(BENCHES), help="this bench (repeatable)")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     parser.add_argument("--tiny", action="store_true", help="a few rounds: do the benches run at all?")
-    parser.add_argument("--write", action="store_true", help="the tables of optimized/README.md")
+    parser.add_argument("--write", action="store_true", help="the tables of optimized/README.md and spec/README.md")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench.json", help="where the figures go")
     parser.add_argument("--write-trace", type=int, metavar="LINES", help=argparse.SUPPRESS)
     parser.add_argument("--judge-trace", type=int, metavar="LINES", help=argparse.SUPPRESS)

@@ -12,6 +12,8 @@ from schedspec.spec.vocabulary import Header, Message
 
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 CHUNK_BYTES = 1 << 16
+PIECE_BYTES = 1 << 10
+"""A packed byte may stand for a thousand, with zstd for thirty thousand: what is unpacked at once stays small."""
 LOOK_EVERY = 5_000
 SUFFIXES = (".gz", ".zst")
 
@@ -101,8 +103,7 @@ class Unpacked(RawIOBase):
     def __init__(self, path: Path, file: IO[bytes], new_part: Callable[[], Any]) -> None:
         self.path, self.file, self.new_part = path, file, new_part
         self.part = new_part()
-        self.ready = b""
-        self.has_begun = False
+        self.ready = memoryview(b"")
 
     def readable(self) -> bool:
         return True
@@ -118,17 +119,17 @@ class Unpacked(RawIOBase):
         """False at the end."""
         packed = self.part.unused_data if self.part.eof else b""
         if self.part.eof and not packed:
-            packed = self.file.read(CHUNK_BYTES)
+            packed = self.file.read(PIECE_BYTES)
             if not packed:
                 return False
         if self.part.eof:
             self.part = self.new_part()
         else:
-            packed = self.file.read(CHUNK_BYTES)
+            packed = self.file.read(PIECE_BYTES)
             if not packed:
                 raise ArchiveError(str(self.path), 1, "the archive is cut off: copy it once more, or delete its end")
         try:
-            self.ready = self.part.decompress(packed)
+            self.ready = memoryview(self.part.decompress(packed))
         except Exception as error:  # zlib and zstandard have errors of their own
             raise ArchiveError(str(self.path), 1, f"the archive is damaged: {error}") from None
         return True

@@ -56,7 +56,7 @@ class Judged:
     breaks: Counter[str] = Factory(Counter)
     shortened: list[tuple[Violation, list[Message]]] = Factory(list)
     far: list[Case] = Factory(list)
-    fault: ProtocolError | TraceError | None = None
+    fault: TraceError | None = None
     command: str = ""
     messages: int = 0
     seconds: float = 0.0
@@ -81,10 +81,11 @@ def judge(
     judged = Judged(path, header, monitor=monitor.kind)
     if witness is not None:
         witness.begin(monitor)
+    message: Message | None = None
     try:
         for message in _watched(messages, progress):
             judged.messages += 1
-            judged.findings.snapshots += message.kind == "observe"
+            judged.findings.snapshots += message.kind == "observe" and message.answer is not None
             for violation in monitor.feed(message):
                 judged.breaks[violation.rule] += 1
                 if judged.first.setdefault(violation.rule, violation) is violation:
@@ -94,7 +95,7 @@ def judge(
             if len(monitor.violations) > MOST_KEPT:
                 del monitor.violations[MOST_KEPT:]
     except (TraceError, ProtocolError) as fault:
-        judged.fault = fault
+        judged.fault = placed(path, message, judged.messages, fault)
         rule = getattr(fault, "rule", None)
         if rule is not None:
             says, place = registry.rules[rule].statement, judged.messages
@@ -106,6 +107,23 @@ def judge(
     _shorten(judged, progress, shortening or BY_TIME)
     judged.seconds = time.monotonic() - begun
     return judged
+
+
+class MessageError(TraceError):
+    """Where a file has no lines: `source: message n: sentence`."""
+
+    def __str__(self) -> str:
+        return f"{self.source}: message {self.line:,}: {self.problem}"
+
+
+def placed(path: Path, message: Message | None, number: int, fault: TraceError | ProtocolError) -> TraceError:
+    """With the place of the message that the monitor was told last; a reader has said its own."""
+    if message is None or isinstance(fault, TraceError):
+        assert isinstance(fault, TraceError)
+        return fault
+    if message.line:
+        return TraceError(str(path), message.line, str(fault))
+    return MessageError(str(path), number, str(fault))
 
 
 def _watched(messages: Iterator[Message], progress: Callable[[str, float, str], None]) -> Iterator[Message]:

@@ -407,7 +407,7 @@ def _in(lane: str, ids: str, prompt: int = 1, output: int = 1) -> tuple[Op, ...]
 def a_lane_comes_under_its_declared_load() -> _Built:
     lanes = (LANES[0], evolve(LANES[1], objective_steps=2, load_tokens=4))
     ops = (*_in("a", "a1 a2 a3"), *_in("b", "b1"), *rounds(5))
-    return ("LANE-6",), evolve(ONE_AT_A_TIME, lanes=lanes), ops
+    return ("LANE-6",), evolve(ONE_AT_A_TIME, lanes=lanes, max_output_tokens=2), ops
 
 
 def two_lanes_wait_for_long() -> _Built:

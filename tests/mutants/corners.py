@@ -228,7 +228,32 @@ def nobody_runs_and_whoever_is_next_needs_the_whole_pool() -> _Built:
     return settings, (*ops, *rounds(14))
 
 
+def a_client_holds_as_many_tokens_as_it_may() -> _Built:
+    """LANE-7: with one more it would hold too many; seats are no cap of its own."""
+    settings = Settings(blocks=32, block_size=1, seats=4, token_budget=16, policy="vtc", client_resident_tokens=8)
+    ops = (submit("a", 2, 2, client="A"), submit("b", 2, 2, client="A"), submit("c", 2, 2, client="A"))
+    return settings, (*ops, submit("d", 2, 2, client="B"), *rounds(6))
+
+
+def turns_have_no_credit_but_patience() -> _Built:
+    """FAIR-17 is nothing that turns promise, though whoever waits long is preferred."""
+    settings = Settings(blocks=32, block_size=1, seats=1, token_budget=8, policy="round_robin")
+    ops = (submit("a", 2, 2, client="A"), submit("b", 2, 2, client="A"), submit("c", 2, 2, client="B"), *rounds(8))
+    return evolve(settings, aging_picks=2, aging_credit=1), ops
+
+
+def whom_a_smaller_one_went_past_is_all_that_is_told() -> _Built:
+    """OBS-2: the last seat is gone before the next client is asked, which has the least counter by then."""
+    settings = Settings(blocks=8, block_size=1, seats=2, token_budget=8, policy="vtc", at_blocked_head="skip")
+    ops = (submit("runs", 4, 4, client="C"), *rounds(1), submit("large", 7, 1, client="A"))
+    ops = (*ops, submit("small", 1, 1, client="A"), submit("next", 2, 1, client="B"), *rounds(8))
+    return evolve(settings, log_waits=True, reserve="declared"), ops
+
+
 _BUILDERS = (
+    a_client_holds_as_many_tokens_as_it_may,
+    turns_have_no_credit_but_patience,
+    whom_a_smaller_one_went_past_is_all_that_is_told,
     nobody_runs_and_whoever_is_next_needs_the_whole_pool,
     who_may_fall_behind_holds_more_at_the_peak,
     who_may_fall_behind_a_prompt_holds_more_at_the_peak,

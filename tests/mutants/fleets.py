@@ -87,6 +87,7 @@ def _modules() -> tuple[Any, Any]:
 def _written(fleet: Any) -> str:
     with TemporaryDirectory() as folder:
         fleet.write(Path(folder) / "of" / "it")
+        fleet.write(Path(folder) / "of" / "it")  # over what is there
         files = sorted(path for path in Path(folder).rglob("*") if path.is_file())
         return "".join(chain.from_iterable((path.name, "\n", path.read_text(encoding="utf-8")) for path in files))
 

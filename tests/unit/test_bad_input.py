@@ -257,6 +257,11 @@ REST = Lane(name="rest", share_percent=30)
         ({"policy": "vtc", "prices": {1: 2}}, "prices has client 1, but a client is a string"),
         ({"policy": "vtc", "prices": [("a", 1), ("a", 2)]}, "prices has client 'a' 2 times"),
         ({"lanes": [CHAT, REST]}, "lanes are given, but policy is 'fcfs': write policy='lanes'"),
+        (
+            {"policy": "lanes", "seats": 2, "lanes": [evolve(CHAT, objective_steps=7, load_tokens=9), REST]},
+            "lane 'chat': objective_steps is 7, but requests of another lane may keep every seat for 512 steps: "
+            "give at least 512, or a smaller max_output_tokens",
+        ),
         ({"policy": "lanes", "lanes": "chat"}, "lanes is 'chat', but must be a list of Lane"),
         ({"policy": "lanes", "lanes": [{"name": "chat"}]}, "but must be a list of Lane"),
         ({"policy": "lanes", "lanes": [CHAT, evolve(REST, name="chat")]}, "lanes has lane 'chat' 2 times"),

@@ -3,16 +3,19 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
-from tests.bench import beside_vllm, bulk, curves, run, simulation
+from tests.bench import beside_vllm, bulk, curves, run, searches, simulation
 from tests.bench.floors import Change, looked_at
 from tests.bench.measure import Skipped
 from tests.bench.rounds import OfArrays
 
+from schedspec.reference import make
 from schedspec.spec.vocabulary import Policy, Request, Settings
+from schedspec.spec.vocabulary import to_json as plain_of
 from schedspec.spec.workloads import Incoming
 
 ROOT = Path(__file__).parents[2]
@@ -97,7 +100,7 @@ def test_a_skipped_bench_stops_no_other(
 ) -> None:
     monkeypatch.setattr(beside_vllm, "PYTHON", tmp_path / "none")
     figures = run.measure(["vllm", "search"], tiny=True, as_json=True, file=tmp_path / "bench.json")
-    assert list(figures) == ["search", "search.soak"]
+    assert list(figures) == ["search", "search.soak", *(f"search.large.{part}" for part in searches.PARTS)]
     assert capsys.readouterr().err.startswith("vllm: there is no .venv-vllm here, so nothing was measured")
 
 
@@ -133,6 +136,40 @@ def test_the_table_of_the_readme_is_written_between_its_marks(tmp_path: Path) ->
     assert "old" not in written
     assert "| `change_1.4` |" in written
     assert "numpy" in written
+
+
+def test_a_soak_in_parts_does_again_what_the_whole_did() -> None:
+    """The reference alone answers as it did, and the monitor alone counts what it counted."""
+    recorded = searches.recorded(searches.checked(), searches.TINY.in_parts[0])
+    again: list[Any] = []
+    subject = make(recorded.driver.settings, recorded.driver.seed)
+    for method in ("submit", "cancel", "notify", "step", "complete", "observe"):
+        setattr(subject, method, _noting(getattr(subject, method), again))
+    searches.asked_again(subject, recorded.messages)
+    told = [plain_of(m.answer) for m in recorded.messages if m.kind != "end"]
+    assert plain_of(again) == told
+    assert len(told) > 100
+    assert (
+        searches.judged_again(recorded.driver.header, recorded.messages).exercised()
+        == recorded.driver.monitor.exercised()
+    )
+
+
+def _noting(method: Callable[..., Any], answers: list[Any]) -> Callable[..., Any]:
+    def noted(*given: Any) -> Any:
+        answers.append(method(*given))
+        return answers[-1]
+
+    return noted
+
+
+def test_the_table_of_a_soak_has_a_row_for_each_part() -> None:
+    value = {"figure": 1234.4, "percent": 12.4}
+    names = ["search.soak", *(f"search.large.{part}" for part in searches.PARTS)]
+    rows = searches.table(dict.fromkeys(names, value), "about").splitlines()
+    assert rows[0] == "about"
+    assert len(rows) == 4 + len(names)
+    assert all("1,234 | 12 % |" in row for row in rows[4:])
 
 
 def test_what_was_measured_is_written_and_nothing_else(tmp_path: Path) -> None:

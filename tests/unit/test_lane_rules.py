@@ -2,6 +2,7 @@
 and on one of a scheduler with a natural mistake."""
 
 import random
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from attrs import evolve
 
 from schedspec.conformance.driver import Driver, all_but
-from schedspec.conformance.script import STEP, Op, cancel, rounds, submit
+from schedspec.conformance.script import COMPLETE, STEP, Op, cancel, rounds, submit
 from schedspec.reference import make
 from schedspec.reference.caps import Caps
 from schedspec.reference.decide import Room
@@ -184,15 +185,52 @@ PROMISED = (LANES[0], evolve(LANES[1], objective_steps=10, load_tokens=4))
 
 
 def test_who_comes_under_the_declared_load_is_admitted_in_time() -> None:
-    settings = evolve(SETTINGS, lanes=PROMISED)
+    settings = evolve(SETTINGS, lanes=PROMISED, max_output_tokens=10)
     ops = (*flood("a", 20), *rounds(4), *flood("b", 2), *rounds(2))
     keeps("LANE-6", ops, settings)
     facts = breaks("LANE-6.objective", ops, settings, PromisesAnObjective)
     assert facts["request"] == "b0"
 
 
+PLACES: tuple[dict[str, Any], ...] = (
+    {},
+    {"seats": 3},
+    {"seats": 9, "token_budget": 2},
+    {"seats": 2, "block_size": 4, "blocks": 9, "watermark_blocks": 2},
+    {"seats": 2, "reserve": "declared", "resident_tokens": 21},
+    {"lanes": (evolve(LANES[0], maximum_percent=70), LANES[1])},
+    {"max_output_tokens": 5, "overlap_depth": 2},
+)
+
+
+@pytest.mark.parametrize("changes", PLACES)
+def test_an_objective_that_nobody_could_keep_is_refused_with_the_least_that_may_hold(changes: dict[str, Any]) -> None:
+    """Others fill all seats right before; in a step before that one nobody else is admitted."""
+    plain = evolve(SETTINGS, **changes)
+    with pytest.raises(ValueError, match=r"for (\d+) steps") as refused:
+        promised(plain, 1)
+    least = int(re.search(r"for (\d+) steps", str(refused.value))[1])  # type: ignore[index]
+    with pytest.raises(ValueError, match=f"for {least} steps"):
+        promised(plain, least - 1)
+    settings = promised(plain, least)
+    others = of("a", *((f"a{n}", 1, least) for n in range(min(settings.seats, settings.token_budget))))
+    ops = (*others, STEP, *of("b", ("b0", 1, 1)), COMPLETE, *rounds(least - 1))
+    driver = Driver.start(make, settings, 0, ignored=all_but(["LANE-6"]))
+    driver.run(ops)
+    assert driver.monitor.tracks["b0"].waits
+    driver.run(rounds(1))
+    assert not driver.monitor.tracks["b0"].waits
+    assert driver.monitor.exercised()["LANE-6"] == 1
+    assert not driver.broken
+
+
+def promised(settings: Settings, steps: int) -> Settings:
+    first, second = settings.lanes
+    return evolve(settings, lanes=(first, evolve(second, objective_steps=steps, load_tokens=4)))
+
+
 def test_beyond_the_declared_load_nothing_is_promised() -> None:
-    settings = evolve(SETTINGS, lanes=PROMISED)
+    settings = evolve(SETTINGS, lanes=PROMISED, max_output_tokens=10)
     driver = run((*flood("a", 20), *flood("b", 8)), settings, make, "LANE-6")
     assert driver.monitor.exercised()["LANE-6"] == 2
 

@@ -8,6 +8,7 @@ import pytest
 from tests.bench.recording import Recorder, requests
 
 from schedspec.optimized.reading import FEWEST, ColumnLoads
+from schedspec.spec import strict_json
 from schedspec.spec.trace import TraceError, TraceWriter, read_trace
 from schedspec.spec.vocabulary import Settings
 
@@ -66,7 +67,7 @@ def test_ids_may_be_strange(ids: list[str]) -> None:
     lines.append(line_of(ids).decode().encode("unicode_escape"))
     lines.append(json.dumps({"plan": {"step": 1, "request": ids}}, separators=(",", ":"), ensure_ascii=False).encode())
     for line in lines:
-        assert said(loads, line) == said(json.loads, line)
+        assert said(loads, line) == said(strict_json.loads, line)
 
 
 def said(loads: Any, line: Any) -> Any:
@@ -99,7 +100,7 @@ LINES = [
 
 @pytest.mark.parametrize("line", LINES)
 def test_whatever_else_is_in_a_line(line: Any) -> None:
-    assert said(knowing(IDS), line) == said(json.loads, line)
+    assert said(knowing(IDS), line) == said(strict_json.loads, line)
 
 
 def test_a_trace_is_read_the_same() -> None:

@@ -363,7 +363,7 @@ def test_claims_follow_the_settings() -> None:
         Lane(name="l", share_percent=1, maximum_percent=99, objective_steps=9, load_tokens=6),
         *FAST_AND_SLOW[1:],
     )
-    claims = claims_of(evolve(LANES, lanes=objective))
+    claims = claims_of(evolve(LANES, lanes=objective, max_output_tokens=9))
     assert "objective" in claims
     assert "borrowing" not in claims
 

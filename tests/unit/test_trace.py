@@ -290,7 +290,7 @@ DELTAS_FIELD: dict[str, Any] = {"deltas": []}
         ("\n\n", "t:2: the trace is empty: its first line must be the header"),
         ("nothing\n", "t:1: the line is not JSON: Expecting value: line 1 column 1 (char 0)"),
         ("[1]\n", "t:1: the line is [1], but must be an object with schema and type"),
-        ("[" * 100_000 + "\n", "t:1: the line is not JSON: maximum recursion depth exceeded"),
+        ("[" * 100_000 + "\n", "t:1: the line is not JSON: it is nested too deeply"),
         (
             '{"a": 1}\n',
             "t:1: schema is missing, but this version reads 'schedspec/1': is this a trace of schedspec?",
@@ -373,7 +373,7 @@ def named(text: str) -> io.StringIO:
 def test_an_unknown_encoding_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     path.write_bytes(b'{"schema": "\xff"}\n')
-    with pytest.raises(TraceError, match="the line is not JSON: 'utf-8' codec can't decode byte 0xff"):
+    with pytest.raises(TraceError, match="the line is not JSON: byte 13 is no UTF-8"):
         read_trace(path)
 
 
