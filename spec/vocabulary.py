@@ -274,7 +274,8 @@ CLAIMS: Mapping[str, str] = {
     "lowest_priority": "the victim is the request with the largest (priority, admission)",
     "class_preemption": "a waiting request takes the place of running ones of a lower class",
     "break": "an admission round ends at the first request that does not fit",
-    "resume_order": "preempted requests are resumed before anybody who stands behind them in the queue",
+    "resume_order": "preempted requests are resumed before anybody who stands behind them in the queue; where clients "
+    "have queues, before all who came later",
     "skip": "an admission round goes past requests that do not fit",
     "on_demand_reserve": "an admission takes the blocks of its first chunk, and growth those that the step needs",
     "full_reserve": "an admission waits until everything known of the request fits",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ..monitor import Monitor
+    from ..parking import Parked
     from ..tracks import Track
     from ..vocabulary import Delta, Message, Receipt, Request
 
@@ -185,8 +186,8 @@ class RatesHold(Limits):
 @monitor("ADMIT-4", claims=("queue_age",))
 class WaitsEnd(TraceRule):
     """Nobody waits longer than queue_age_ns for its first admission: by the first call after that, but for a result
-    that comes twice, it has expired, with one event, and not before; and who comes to an empty system is not refused
-    for the wait that is predicted.
+    that comes twice, it has expired, with one event, and not before; who was admitted once does not expire for it; and
+    who comes to an empty system is not refused for the wait that is predicted.
 
     Why: work that nobody waits for any more is run all the same, and those behind it become late in turn
     (https://github.com/vllm-project/vllm/issues/16391).
@@ -195,9 +196,13 @@ class WaitsEnd(TraceRule):
     def __init__(self) -> None:
         self.since_ns: dict[Track, int] = {}
         self.is_repeated = False
+        self.parked_too_long: Track | None = None
 
     def on_call(self, m: "Monitor", message: "Message") -> None:
         self.is_repeated = message.kind == "complete" and message.given.step not in m.in_flight
+
+    def on_unparked(self, m: "Monitor", parked: "Parked", how: str) -> None:
+        self.parked_too_long = parked.track if how == "expired" else None
 
     def on_accept(self, m: "Monitor", track: "Track") -> None:
         self.since_ns[track] = m.now_ns
@@ -206,7 +211,11 @@ class WaitsEnd(TraceRule):
         self._ends(m, track, expired=False, admitted=True)
 
     def on_ended(self, m: "Monitor", track: "Track") -> None:
-        self._ends(m, track, expired=record(m, track.id).phase == EXPIRED)
+        expired = record(m, track.id).phase == EXPIRED
+        if expired and track.epoch and track is not self.parked_too_long:
+            says = "nobody expires that was admitted once"
+            m.fail("ADMIT-4", "admitted", says, request=track.id, now_ns=m.now_ns)
+        self._ends(m, track, expired=expired)
 
     def _ends(self, m: "Monitor", track: "Track", *, expired: bool, admitted: bool = False) -> None:
         since_ns, most = self.since_ns.pop(track, None), m.settings.door.queue_age_ns
@@ -214,10 +223,15 @@ class WaitsEnd(TraceRule):
             return
         waited_ns = m.now_ns - since_ns
         m.count("ADMIT-4", times=int(expired))
-        if admitted and waited_ns > most:
+        if admitted and self._is_over(m, waited_ns):
             self._is_late(m, track, waited_ns)
         if expired and waited_ns <= most:
             m.fail("ADMIT-4", "early", "nobody expires before its time", request=track.id, waited=waited_ns, most=most)
+
+    @staticmethod
+    def _is_over(m: "Monitor", waited_ns: int) -> bool:
+        """0 is no limit."""
+        return 0 < m.settings.door.queue_age_ns < waited_ns
 
     @staticmethod
     def _is_late(m: "Monitor", track: "Track", waited_ns: int) -> None:
@@ -227,9 +241,8 @@ class WaitsEnd(TraceRule):
     def on_answered(self, m: "Monitor", message: "Message") -> None:
         if message.kind in ("observe", "end") or self.is_repeated:
             return
-        most = m.settings.door.queue_age_ns
         track, since_ns = next(iter(self.since_ns.items()), (None, m.now_ns))
-        if track is not None and m.now_ns - since_ns > most:
+        if track is not None and self._is_over(m, m.now_ns - since_ns):
             self._is_late(m, track, m.now_ns - since_ns)
             del self.since_ns[track]
         if message.kind == "submit" and message.answer.verdict == "refused" and message.answer.reason == "queue_age":

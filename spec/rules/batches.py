@@ -114,7 +114,7 @@ class StepsKeepTheObjective(TraceRule):
 
     def on_step(self, m: "Monitor", view: "StepView") -> None:
         tokens, door = sum(view.plan.tokens), m.settings.door
-        if not tokens:
+        if not (tokens and door.inter_token_ns):
             return
         m.count("STEP-14")
         if door.takes_ns(tokens) > door.inter_token_ns:

@@ -225,8 +225,9 @@ def order_is_open(m: "Monitor") -> bool:
 @monitor("LIVE-8", needs="tables")
 class NoUndeclaredIdleness(Idleness):
     """Budget, seats and memory stay idle while an admissible request waits only for a declared reason: the head of the
-    queue that does not fit (but not if `skip` is claimed), the watermark, a cap, the admission period, a batch that
-    runs to its end, a step that decodes where decode comes first and no step mixes phases.
+    queue that does not fit (but if `skip` is claimed only a victim, and only with `resume_order`), the watermark, a
+    cap, the admission period, a batch that runs to its end, a step that decodes where decode comes first and no step
+    mixes phases.
 
     Why: a scheduler that admits too little looks healthy and is slow; operators see it only as low utilisation
     (https://github.com/vllm-project/vllm/pull/38435).
@@ -248,7 +249,15 @@ class NoUndeclaredIdleness(Idleness):
         return firsts_of_clients(m) or tracks
 
     def fits(self, m: "Monitor", view: "StepView", track: "Track") -> bool:
-        return super().fits(m, view, track) and not order_is_open(m) and not self._adapters_hold_up(m)
+        holds_up = order_is_open(m) or self._adapters_hold_up(m) or self._a_victim_holds_up(m, track)
+        return super().fits(m, view, track) and not holds_up
+
+    @staticmethod
+    def _a_victim_holds_up(m: "Monitor", track: "Track") -> bool:
+        """Who goes past a head that does not fit goes past no victim, where those are resumed first (PRE-7)."""
+        if not (m.claims("skip") and m.claims("resume_order")):
+            return False
+        return any(other.waits and other.epoch and other.place < track.place for other in m.tracks.values())
 
     @staticmethod
     def _adapters_hold_up(m: "Monitor") -> bool:

@@ -50,6 +50,8 @@ class UrgencyPays(TraceRule):
     """
 
     def on_step(self, m: "Monitor", view: "StepView") -> None:
+        if not m.settings.decode_step_ns:
+            return
         for track in view.admitted:
             victims = [victim for victim in view.victims if victim.requester == track.id]
             if victims:

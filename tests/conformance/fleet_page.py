@@ -27,6 +27,8 @@ INSTEAD = {
     "FLEET-1.told_twice": "whoever asked for {request} is told once how it ended",
     "FLEET-1.unheard": "the router calls {request} finished when an engine has finished it",
     "FLEET-1.lost": "the router sends {request} to another engine, or tells its client how it ended",
+    "FLEET-1.nowhere": "the router sends {request} to one of the engines that its log names",
+    "FLEET-1.unsent": "{request} is taken in where the router sent it: at {sent_to}",
     "FLEET-1.never": "{request} ends: it finishes, fails, or is cancelled",
     "FLEET-2.second": "the second request with this key gets the answer of the first one",
     "FLEET-3.two": "a second engine takes {request} in only after the first has let go of it",

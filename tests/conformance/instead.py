@@ -391,7 +391,8 @@ INSTEAD: Mapping[tuple[str, str], str] = {
         "nobody admitted earlier is preempted to keep somebody admitted later",
     ): "{kept} is preempted, not {victim}: it was admitted later",
     ("PRE-6", "who runs alone is not preempted: it comes back to the same memory, and that for ever"): (
-        "{victim} is refused at the door if it cannot fit, or ends as failed"
+        "{victim} runs on, or is left out of the step if all of its tokens are under way; if it cannot fit, it is "
+        "refused at the door, or ends as failed"
     ),
     ("PRE-6", "a preemption leaves somebody running who ran before"): "one of {victims} stays, so that it can get on",
     (
@@ -626,6 +627,7 @@ INSTEAD: Mapping[tuple[str, str], str] = {
         "nobody waits longer than the queue-age deadline",
     ): "{request} has expired: it has waited {waited} ns, and may wait {most}",
     ("ADMIT-4", "nobody expires before its time"): "{request} waits on: it has waited {waited} ns, and may wait {most}",
+    ("ADMIT-4", "nobody expires that was admitted once"): "{request} waits on: the age is of who was never admitted",
     (
         "ADMIT-4",
         "nobody is refused for the queue of an empty system",

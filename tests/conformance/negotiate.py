@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TypeVar, get_args
 
-from attrs import fields_dict
+from attrs import evolve, fields_dict
 
-from schedspec.spec.vocabulary import COLOCATED, Policy, Pools, Settings, Unsupported
+from schedspec.spec.vocabulary import COLOCATED, OPEN, Door, Policy, Pools, Settings, Unsupported
 
 from .script import with_setting
 
@@ -24,7 +24,8 @@ def negotiated(start: Callable[[Settings], T], wanted: Settings, refused: dict[s
             return start(settings)
         except Unsupported as no:
             refused[named(no.setting, no.value)] = no
-            settings = next((other for other in _others(settings, no.setting) if other not in tried), settings)
+            others = _others(settings, no.setting, wanted.door)
+            settings = next((other for other in others if other not in tried), settings)
             if settings in tried:
                 raise
 
@@ -34,11 +35,32 @@ def named(setting: str, value: object) -> str:
     return f"{setting}={value if isinstance(value, bool | int | str) else 'given'}"
 
 
-def _others(settings: Settings, refused: str) -> Iterator[Settings]:
-    """The same but for a refused setting, if that makes sense."""
-    for value in INSTEAD.get(refused, ()):
+def _others(settings: Settings, refused: str, door: Door) -> Iterator[Settings]:
+    """The same but for a refused setting, if that makes sense; of the door that was wanted as much as there may be."""
+    for value in _parts_of(door) if refused == "door" else INSTEAD.get(refused, ()):
         with suppress(ValueError):
             yield with_setting(settings, refused, value)
+
+
+def _parts_of(door: Door) -> Iterator[Door]:
+    """That door with less and less, what few have first; then each of its limits alone; then an open one."""
+    parts = [part for part in PARTS_OF_A_DOOR if any(getattr(door, name) for name in part)]
+    for kept in (*(parts[count:] for count in range(1, len(parts))), *([part] for part in parts)):
+        yield evolve(OPEN, **{name: getattr(door, name) for part in kept for name in part})
+    yield OPEN
+
+
+PARTS_OF_A_DOOR = (
+    ("defer_ns", "deferred_requests", "pool_tokens", "model_tokens", "asynchronous_requests"),
+    ("step_ns", "token_ns", "first_token_ns", "inter_token_ns"),
+    ("retain_ns",),
+    ("rate_window_ns", "rate_requests", "rate_tokens"),
+    ("queue_age_ns",),
+    ("committed_tokens",),
+    ("client_requests", "client_tokens"),
+    ("queue_requests", "queue_tokens"),
+)
+"""What somebody may honour without the rest."""
 
 
 POOL = ("blocks", "token_budget")
@@ -62,5 +84,7 @@ INSTEAD: dict[str, tuple[object, ...]] = {
     "block_size": (4, 8, 16, 2, 1),
     "pools": (COLOCATED, Pools(decode_blocks=64, decode_seats=8, decode_token_budget=64, transfer_ns=1_000)),
 }
-INSTEAD |= {name: (one.default,) for name, one in fields_dict(Settings).items() if name not in (*INSTEAD, *POOL)}
+INSTEAD |= {
+    name: (one.default,) for name, one in fields_dict(Settings).items() if name not in (*INSTEAD, *POOL, "door")
+}
 """What to ask for instead of a refused value."""

@@ -9,6 +9,7 @@ from schedspec.spec.vocabulary import Door, Lane, Settings
 from .parked_scenarios import PARKED
 from .scenarios_of_costs import BUILDERS as OF_COSTS
 from .scenarios_of_counters import BUILDERS as OF_COUNTERS
+from .scenarios_of_edges import BUILDERS as OF_EDGES
 from .scenarios_of_iterations import BUILDERS as OF_ITERATIONS
 from .scenarios_of_lines import BUILDERS as OF_LINES
 from .scenarios_of_neighbours import BUILDERS as OF_NEIGHBOURS
@@ -708,5 +709,5 @@ _BUILDERS = (
     *OF_TRANSFERS,
 )
 
-LATER = (*OF_NEIGHBOURS, *OF_PRESSURE, *OF_PAIRS, *OF_COSTS, *OF_LINES, *OF_COUNTERS, *OF_OTHERS)
+LATER = (*OF_NEIGHBOURS, *OF_PRESSURE, *OF_PAIRS, *OF_COSTS, *OF_LINES, *OF_COUNTERS, *OF_EDGES, *OF_OTHERS)
 """Written since pins were looked for: in no sample of theirs, whose runs have numbers (`tests/mutants/traces.py`)."""
