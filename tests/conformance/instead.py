@@ -476,8 +476,9 @@ INSTEAD: Mapping[tuple[str, str], str] = {
     (
         "LIVE-8",
         "Budget, seats and memory stay idle while an admissible request waits only for a declared reason: the head of "
-        "the queue that does not fit (but not if `skip` is claimed), the watermark, a cap, the admission period, a "
-        "batch that runs to its end, a step that decodes where decode comes first and no step mixes phases.",
+        "the queue that does not fit (but if `skip` is claimed only a victim, and only with `resume_order`), the "
+        "watermark, a cap, the admission period, a batch that runs to its end, a step that decodes where decode comes "
+        "first and no step mixes phases.",
     ): "{request} is admitted: free are {available_blocks} blocks, {budget_left} tokens of budget, {seats_left} seats",
     (
         "LIVE-10",
