@@ -25,8 +25,8 @@ PARTS = ("optimized", "kernels", "reference", "spec", "proofs", "src", "tests")
 NOTICED = 1
 """Some tests failed, says pytest."""
 
-PATIENCE_S = 300
-"""Of one test: some changes make a loop that never ends, which is noticed, too."""
+PATIENCE = ("--timeout=300", "--timeout-method=thread")
+"""Seconds, of one test: some changes make a loop that never ends, which is noticed, too."""
 
 
 def survivors(changes: Sequence[Change], python: str) -> Iterator[tuple[Change, bool]]:
@@ -50,7 +50,7 @@ def survivors(changes: Sequence[Change], python: str) -> Iterator[tuple[Change, 
 
 
 def run(tree: Path, tests: Sequence[str], python: str) -> int:
-    command = [python, "-m", "pytest", "-q", "-x", f"--timeout={PATIENCE_S}", "-p", "no:cacheprovider", *tests]
+    command = [python, "-m", "pytest", "-q", "-x", *PATIENCE, "-p", "no:cacheprovider", *tests]
     paths = os.pathsep.join(map(str, (tree / "src", tree)))
     return subprocess.run(
         command, cwd=tree, env=os.environ | {"PYTHONPATH": paths}, stdout=subprocess.DEVNULL, check=False
