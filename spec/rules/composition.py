@@ -108,8 +108,7 @@ def a_step_starts_with_nobody_served(s: Engine, t: Engine) -> Bool:
 @rule("STEP-4", on=Serve, bugs=("B39",))
 def a_range_follows_on(s: Engine, e: Serve, t: Engine) -> tuple[Bool, ...]:
     """A scheduled range starts where issued ends, is not empty, and ends within what is known, placeholders of
-    tokens in flight included. Whose declared tokens are all there or under way is not scheduled: its last one is
-    never run.
+    tokens in flight included.
 
     Why: sized before the prefix lookup, a range ran past the end of the sequence (nano-vLLM,
     https://github.com/GeeeekExplorer/nano-vllm/pull/207).
@@ -119,7 +118,6 @@ def a_range_follows_on(s: Engine, e: Serve, t: Engine) -> tuple[Bool, ...]:
         e.start == s.issued[e.request],
         e.tokens >= 1,
         end <= s.known[e.request],
-        s.outputs[e.request] + s.in_flight[e.request] < s.output_limit[e.request],
         t.issued == s.issued.set(e.request, end),
     )
 
