@@ -112,7 +112,7 @@ class Deciding:
         need = 0
         for job in in_turn(jobs, self.state.phases, self.state.settings):
             tokens = min(self.chunk(job, job.issued), budget)
-            if tokens <= 0 or job.is_sure_to_end or self.is_under_way(job):
+            if tokens <= 0 or self.waits_for_results(job):
                 continue
             growth.append((job, tokens))
             budget -= tokens
@@ -120,6 +120,10 @@ class Deciding:
             if missing > 0:
                 need += blocks_for(missing, size)
         return growth, need, budget
+
+    def waits_for_results(self, job: Job) -> bool:
+        """It ends with them, or they keep it out of other steps."""
+        return job.is_sure_to_end or self.is_under_way(job)
 
     def is_under_way(self, job: Job) -> bool:
         """In a step in flight, where that keeps it out of others."""

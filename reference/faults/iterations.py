@@ -32,6 +32,14 @@ class PlansAheadOfResults(WithOtherSettings):
         return evolve(settings, disjoint_steps=False)
 
 
+@fault("STEP-20")
+class PlansPastTheEnd(Scheduler):
+    """The length of an output is looked at when its token comes."""
+
+    def waits_for_results(self, job: Job) -> bool:
+        return self.is_under_way(job)
+
+
 @fault("STEP-18")
 class HalvesPrompts(Scheduler):
     """A long prompt is taken in halves, which is meant to be fair."""

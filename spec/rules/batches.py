@@ -160,6 +160,26 @@ class SoManyAdaptersAtOnce(TraceRule):
             m.fail("STEP-19", "adapters", says, adapters=sorted(used), slots=slots)
 
 
+@monitor("STEP-20")
+class TheLastTokenIsNeverRun(TraceRule):
+    """Whose declared tokens are all there or under way is in no further step: its last one is never run.
+
+    Why: planned one step ahead, each request that ends by its length took a step more than it needed, whose result
+    nobody reads (vLLM, https://github.com/vllm-project/vllm/pull/27922).
+    """
+
+    def on_step(self, m: "Monitor", view: "StepView") -> None:
+        plan = view.plan
+        if view.nothing_in_flight or not plan.request:
+            return  # whoever had all of them has ended (LIFE-5)
+        m.count("STEP-20")
+        for request, start, tokens in zip(plan.request, plan.start, plan.tokens, strict=True):
+            last = m.tracks[request].limit_tokens - 1
+            if start + tokens > last:
+                says = "the last token of a request is never run"
+                m.fail("STEP-20", "last", says, request=request, start=start, tokens=tokens, last=last)
+
+
 @monitor("KV-18", needs="tables", claims=("on_demand_reserve",))
 class WasteIsBelowABlock(TraceRule):
     """Where blocks are taken on demand, what is wasted inside blocks is below one block per sequence: what it holds

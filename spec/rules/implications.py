@@ -19,6 +19,7 @@ edge("KV-12", "KV-14", "what was computed from a wrong read is then named by the
 edge("KV-16", "KV-5", "blocks of somebody who is not resident cover nothing")
 edge("STEP-5", "KV-4", "who was never admitted has no table to cover the range")
 edge("STEP-11", "STEP-4", "a chunk left out makes the next one start too late")
+edge("STEP-20", "PRE-6", "who is alone in a full pool loses its place for a token that nobody needs")
 edge("LIFE-1", "OBS-3", "who is nowhere is not counted")
 edge("LIFE-3", "LIFE-2", "there is no move out of an end")
 edge("LIFE-6", "KV-7", "who was not cancelled still holds its blocks")

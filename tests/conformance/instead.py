@@ -350,6 +350,10 @@ INSTEAD: Mapping[tuple[str, str], str] = {
         "STEP-19",
         "so many adapters at most are in use at once",
     ): "of those who need {adapters} one waits until another adapter is in use no more: at most {slots} are at once",
+    (
+        "STEP-20",
+        "the last token of a request is never run",
+    ): "{request} is in no further step: the token at position {last} is its last, and ends it when it comes",
     # LIFE
     ("LIFE-1", "every request that has not ended is somewhere"): "{request} has not ended: the snapshot lists it",
     ("LIFE-1", "nobody who ended is anywhere"): "{request} has ended: the snapshot does not list it",

@@ -194,6 +194,13 @@ def a_victim_whose_client_pays_has_results_to_come() -> _Built:
     return ("FAIR-14", "LIFE-8"), settings, (*come, *((STEP, COMPLETE) * 12))
 
 
+def outputs_end_by_their_length_while_a_step_is_in_flight() -> _Built:
+    """There is memory for a step more of each; nobody would read what it brings."""
+    settings = Settings(blocks=32, block_size=16, seats=4, token_budget=16, overlap_depth=2)
+    come = (submit("a", 3, 1), submit("b", 2, 2), submit("c", 1, 4), STEP)
+    return ("STEP-20", "LIFE-5"), settings, (*come, *((STEP, COMPLETE) * 6))
+
+
 BUILDERS: tuple[Callable[[], _Built], ...] = (
     a_victim_is_nobody_new_at_the_door,
     tokens_of_a_victim_and_of_what_it_has_delivered_count,
@@ -219,4 +226,5 @@ BUILDERS: tuple[Callable[[], _Built], ...] = (
     a_place_is_taken_and_a_still_lower_class_comes,
     a_lane_of_a_small_share_has_paid_for_too_much,
     who_was_preferred_for_its_age_is_a_victim,
+    outputs_end_by_their_length_while_a_step_is_in_flight,
 )
