@@ -82,13 +82,27 @@ def with_setting(settings: Settings, name: str, value: object) -> Settings:
         changes |= {"draft_tokens": 0}
     elif (name, value) == ("recover", "swap"):
         changes["host_blocks"] = settings.host_blocks or settings.blocks
+    elif name in ("swap_block_ns", "recompute_token_ns") and not value and settings.recover == "cheaper":
+        changes |= {"recover": "swap", "decode_step_ns": 0}
     elif (name, value) == ("reserve", "model"):
         changes["max_model_tokens"] = max(2, min(settings.max_model_tokens, settings.blocks * settings.block_size))
     elif name in ALONE_SAY_NOTHING and value == getattr(Settings(), name):
         changes |= {other: getattr(Settings(), other) for other in ALONE_SAY_NOTHING[name]}
     elif name in WEIGHTS:
         changes = {weight: getattr(Settings(), weight) for weight in WEIGHTS} | changes
-    return evolve(settings, **changes)
+    try:
+        return evolve(settings, **changes)
+    except ValueError:
+        plain = _without_objectives(settings)
+        if plain == settings:
+            raise
+    return evolve(plain, **changes)
+
+
+def _without_objectives(settings: Settings) -> Settings:
+    """An objective holds for the limits for which it was reckoned."""
+    lanes = tuple(evolve(lane, objective_steps=0, load_tokens=0) for lane in settings.lanes)
+    return evolve(settings, lanes=lanes)
 
 
 ALONE_SAY_NOTHING = {
