@@ -48,6 +48,7 @@ LONGEST_LINE = 1 << 26
 
 LONG_LINE = 1 << 16
 """From here on it is worth a look for names that every line repeats."""
+
 _Part = tuple[str, Callable[[Any], Any]] | None
 
 

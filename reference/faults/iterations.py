@@ -32,14 +32,6 @@ class PlansAheadOfResults(WithOtherSettings):
         return evolve(settings, disjoint_steps=False)
 
 
-@fault("STEP-20")
-class PlansPastTheEnd(Scheduler):
-    """The length of an output is looked at when its token comes."""
-
-    def waits_for_results(self, job: Job) -> bool:
-        return self.is_under_way(job)
-
-
 @fault("STEP-18")
 class HalvesPrompts(Scheduler):
     """A long prompt is taken in halves, which is meant to be fair."""
@@ -48,6 +40,14 @@ class HalvesPrompts(Scheduler):
         tokens = super().chunk(job, start)
         splits = self.state.settings.chunked_prefill and start < job.request.prompt_tokens and tokens > 4
         return tokens // 2 if splits else tokens
+
+
+@fault("STEP-20")
+class PlansPastTheEnd(Scheduler):
+    """The length of an output is looked at when its token comes."""
+
+    def waits_for_results(self, job: Job) -> bool:
+        return self.is_under_way(job)
 
 
 @fault("PRE-12")

@@ -86,14 +86,14 @@ class TakesTheBeginningForTheEnd(Disaggregated):
 class KnowsRequestsOnly(Disaggregated):
     """News of a transfer is news of its request, whichever transfer that has by now."""
 
+    def __init__(self, settings: Settings, seed: int = 0) -> None:
+        super().__init__(settings, seed)
+        self.names: dict[int, str] = {}
+
     def notify(self, event: Mapping[str, Any], now_ns: int) -> Sequence[Delta]:
         self.names.update({number: transfer.id for number, transfer in self.link.standing.items()})
         transfer = self.link.of(self.names.get(event.get("transfer", 0), ""))
         return super().notify(event if transfer is None else {**event, "transfer": transfer.number}, now_ns)
-
-    def __init__(self, settings: Settings, seed: int = 0) -> None:
-        super().__init__(settings, seed)
-        self.names: dict[int, str] = {}
 
 
 class CountsOnTheLink(DecodePool):

@@ -249,8 +249,9 @@ class NoUndeclaredIdleness(Idleness):
         return firsts_of_clients(m) or tracks
 
     def fits(self, m: "Monitor", view: "StepView", track: "Track") -> bool:
-        holds_up = order_is_open(m) or self._adapters_hold_up(m) or self._a_victim_holds_up(m, track)
-        return super().fits(m, view, track) and not holds_up
+        if not super().fits(m, view, track):
+            return False
+        return not (order_is_open(m) or self._adapters_hold_up(m) or self._a_victim_holds_up(m, track))
 
     @staticmethod
     def _a_victim_holds_up(m: "Monitor", track: "Track") -> bool:

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant
 
 from schedspec.conformance import machine
 from schedspec.conformance.check import Check, soak
-from schedspec.conformance.driver import Driver
+from schedspec.conformance.driver import Driver, answered
 from schedspec.conformance.negotiate import negotiated
 from schedspec.conformance.soak import PERIOD, Soak, kind_of, rare_collections, script_of
 from schedspec.reference import make
@@ -164,12 +164,7 @@ def parts(size: Size) -> Iterator[Result]:
 def asked_again(subject: Any, messages: Sequence[Message]) -> None:
     """The calls of a run, without whoever reads the answers."""
     for message in messages:
-        if message.kind == "observe":
-            subject.observe()
-        elif message.kind == "step":
-            subject.step(message.now_ns)
-        elif message.kind != "end":
-            getattr(subject, message.kind)(message.given, message.now_ns)
+        answered(subject, message)
 
 
 def judged_again(header: Header, messages: Sequence[Message]) -> Monitor:

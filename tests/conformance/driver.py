@@ -341,6 +341,18 @@ def all_but(only: Iterable[str]) -> frozenset[str]:
     return frozenset(registry.rules) - wanted if wanted else frozenset()
 
 
+def answered(subject: Subject, message: Message) -> Any:
+    """What it answers to a recorded call."""
+    if message.kind == "end":
+        return None
+    if message.kind == "observe":
+        return subject.observe()
+    if message.kind == "step":
+        return subject.step(message.now_ns)
+    call: Any = getattr(subject, message.kind)
+    return call(message.given, message.now_ns)
+
+
 def replay(factory: SubjectFactory, script: Script, **options: object) -> Driver:
     """The same operations on a fresh subject."""
     driver = Driver.start(factory, script.settings, script.seed, **options)  # type: ignore[arg-type]

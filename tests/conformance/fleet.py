@@ -24,7 +24,7 @@ from .archives import plain_name, unpacked
 from .check import results
 from .files import replace_file
 from .fleet_page import Told, engine_folder, first_of_each, told_of
-from .folder import OURS, write_badge
+from .folder import remove_ours, write_badge
 from .names import counted, short_name
 from .page import Page, as_text
 from .project import Shortening
@@ -290,10 +290,8 @@ def as_cell(name: str) -> str:
 
 
 def _empty(folder: Path) -> None:
-    """Without what an earlier run left there; nothing else is touched."""
-    for old in folder.rglob("*"):
-        if old.suffix in OURS and old.parent.name in ("failures", "fleet") and old.is_file():
-            old.unlink()
+    """Without what an earlier run left there."""
+    remove_ours(old for old in folder.rglob("*") if old.parent.name in ("failures", "fleet"))
 
 
 def _report(report: FleetReport) -> Any:

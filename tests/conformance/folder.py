@@ -21,10 +21,15 @@ def empty_failures(folder: Path) -> Path:
     """The folder of failures, without what an earlier run left there."""
     failures = folder / "failures"
     failures.mkdir(parents=True, exist_ok=True)
-    for old in failures.iterdir():
+    remove_ours(failures.iterdir())
+    return failures
+
+
+def remove_ours(files: Iterable[Path]) -> None:
+    """Those that a report writes; nothing else is touched."""
+    for old in files:
         if old.suffix in OURS and old.is_file():
             old.unlink()
-    return failures
 
 
 def write_told(folder: Path, told: Mapping[str, Any]) -> None:

@@ -31,8 +31,9 @@ from tests.mutants import fleets
 from tests.mutants.mutations import Mutant, every_mutant, sampled
 from tests.mutants.recorded import BUILD, Case, cases, driven, kept_in, reaching, state_of
 
+from schedspec.conformance.driver import answered
 from schedspec.conformance.subjects.guard import guarded
-from schedspec.spec.vocabulary import Message, SettingsWarning, Subject, SubjectFactory
+from schedspec.spec.vocabulary import SettingsWarning, SubjectFactory
 
 PACKAGE = "schedspec.reference"
 CALL_S = 10.0
@@ -130,17 +131,6 @@ def difference(factory: SubjectFactory, case: Case) -> str:
     except Exception:
         return "answer"
     return "" if state == case.state else "state"
-
-
-def answered(subject: Subject, message: Message) -> Any:
-    if message.kind == "end":
-        return None
-    if message.kind == "observe":
-        return subject.observe()
-    if message.kind == "step":
-        return subject.step(message.now_ns)
-    call: Any = getattr(subject, message.kind)
-    return call(message.given, message.now_ns)
 
 
 def imported(mutant: Mutant) -> SubjectFactory:

@@ -44,10 +44,11 @@ class Engine:
 def write_fleet(folder: Path, told: Mapping[str, Any]) -> None:
     """report.html, and the page of each failure of an engine."""
     pages = {_written(folder, engine, rule) for engine, rule in _failures(folder, told)}
-    engines = list(_engines(folder, told, pages))
+    begin_ns = min((one["begin_ns"] for one in told["engines"] if one["begin_ns"] is not None), default=0)
+    engines = list(_engines(folder, told, pages, begin_ns))
     broken = sorted({rule for one in engines for rule in one.cells}, key=lambda rule: registry.rules[rule].order)
     rules = {
-        rule: {**one, "first": _after(told, one.get("first_ns"))}
+        rule: {**one, "first": _after(begin_ns, one.get("first_ns"))}
         for rule, one in {**told["rules"], **told["fleet"]}.items()
     }
     shown = [evolve(one, is_folded=not one.cells and not one.faults) for one in engines[:MOST_ENGINES]]
@@ -90,7 +91,7 @@ def _written(folder: Path, engine: Mapping[str, Any], rule: str) -> Path:
     return path
 
 
-def _engines(folder: Path, told: Mapping[str, Any], pages: set[Path]) -> Iterator[Engine]:
+def _engines(folder: Path, told: Mapping[str, Any], pages: set[Path], begin_ns: int) -> Iterator[Engine]:
     """Whoever is void or breaks most first, then by name; several files of one engine are one."""
     parts: dict[str, list[Mapping[str, Any]]] = {}
     for result in told["engines"]:
@@ -111,32 +112,31 @@ def _engines(folder: Path, told: Mapping[str, Any], pages: set[Path]) -> Iterato
             files=[one["file"] for one in results],
             messages=sum(one["messages"] for one in results),
             faults=[fault for one in results for fault in one["faults"]],
-            cells={rule: _cell(folder, told, name, rule, results, pages) for rule in rules},
+            cells={rule: _cell(folder, name, rule, results, pages, begin_ns) for rule in rules},
         )
 
 
 def _cell(
     folder: Path,
-    told: Mapping[str, Any],
     name: str,
     rule: str,
     results: Sequence[Mapping[str, Any]],
     pages: set[Path],
+    begin_ns: int,
 ) -> Cell:
     breaks = [one["broken"][rule] for one in results if rule in one["broken"]]
     first = min(breaks, key=lambda one: one["first_ns"])
     page = engine_folder(name) / "failures" / f"{rule}.html"
     href = page if page in pages else page.with_suffix(".md") if (folder / page.with_suffix(".md")).exists() else ""
-    when = _after(told, first["first_ns"])
+    when = _after(begin_ns, first["first_ns"])
     return Cell(sum(one["breaks"] for one in breaks), when, first["first_message"], str(href))
 
 
-def _after(told: Mapping[str, Any], now_ns: int | None) -> str:
+def _after(begin_ns: int, now_ns: int | None) -> str:
     """Since the first message of all."""
     if now_ns is None:
         return ""
-    begin = min((one["begin_ns"] for one in told["engines"] if one["begin_ns"] is not None), default=0)
-    return f"{(now_ns - begin) / NS_PER_S:,.3f} s"
+    return f"{(now_ns - begin_ns) / NS_PER_S:,.3f} s"
 
 
 def _says(rules: Mapping[str, Mapping[str, Any]], engines: Sequence[Engine]) -> str:
